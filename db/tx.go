@@ -1,0 +1,249 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Rank orders the statements of the final batch.
+type Rank int
+
+// The ranks of the final batch, in the order in which they run.
+const (
+	// RankCapacity: deltas of capacity counters, sorted by their keys.
+	RankCapacity Rank = 1
+	// RankLog: the clock row and the events. The last row such a statement returns, (position, at), is the commit's.
+	RankLog Rank = 2
+	// RankPosition: rows that store the position, which they read from event_clock.
+	RankPosition Rank = 3
+)
+
+// Lock is a place in the order in which every transaction takes its locks (design.md §3). Going backwards can deadlock.
+type Lock int
+
+// The lock order.
+const (
+	LockRequest Lock = iota + 1
+	LockControllerTerm
+	LockJoinToken
+	LockPool
+	LockReservation
+	LockNode
+	LockLiveness
+	LockNodePart
+	LockRiver
+)
+
+// Committed tells where in the log a commit stands. A Position of zero means that it wrote no event.
+type Committed struct {
+	// Position is the place in the log of the commit's last event.
+	Position int64
+	// At is the log's own, monotone time of that event.
+	At time.Time
+}
+
+// Late is an argument of [Tx.AtCommit] that is computed when the batch is sent.
+type Late func() any
+
+// Tx is a transaction. It holds its connection itself, has no savepoints, and is ended by [DB.Do] alone.
+type Tx struct {
+	db       *DB
+	conn     *pgxpool.Conn
+	ended    bool
+	final    []deferred
+	attached map[any]any
+	lock     Lock
+}
+
+type deferred struct {
+	rank Rank
+	sql  string
+	args []any
+}
+
+func (d *DB) begin(ctx context.Context) (*Tx, error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
+	}
+	if _, err := conn.Exec(ctx, "begin"); err != nil {
+		conn.Release()
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	return &Tx{db: d, conn: conn}, nil
+}
+
+// Exec runs a statement and gives its tag.
+func (tx *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return tx.conn.Exec(ctx, sql, args...)
+}
+
+// Query runs a statement that gives rows.
+func (tx *Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return tx.conn.Query(ctx, sql, args...)
+}
+
+// QueryRow runs a statement that gives one row.
+func (tx *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return tx.conn.QueryRow(ctx, sql, args...)
+}
+
+// SendBatch runs several statements in one round trip.
+func (tx *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	return tx.conn.SendBatch(ctx, b)
+}
+
+// AtCommit adds a statement to the final batch. Statements run by rank, and within a rank in the order of their adding; none runs when the
+// transaction fails. An argument of type [Late] is computed when the batch is sent.
+func (tx *Tx) AtCommit(rank Rank, sql string, args ...any) {
+	tx.final = append(tx.final, deferred{rank: rank, sql: sql, args: args})
+}
+
+// Attached gives the value that a package keeps with this transaction under its own key, made at the first call.
+func (tx *Tx) Attached(key any, make func() any) any {
+	if v, ok := tx.attached[key]; ok {
+		return v
+	}
+	if tx.attached == nil {
+		tx.attached = map[any]any{}
+	}
+	v := make()
+	tx.attached[key] = v
+	return v
+}
+
+// Locks says that the transaction now takes locks of that place in the order. Under [Config.Strict] going backwards is an error, so that tests
+// find what could deadlock; otherwise it is free.
+func (tx *Tx) Locks(l Lock) error {
+	if tx.db.strict && l < tx.lock {
+		return fmt.Errorf("lock order: place %d after place %d", l, tx.lock)
+	}
+	tx.lock = max(tx.lock, l)
+	return nil
+}
+
+var errSwallowed = errors.New("the transaction had failed before its commit")
+
+// commitBound is how long the final batch may take. It never depends on the caller's context: a caller that leaves during COMMIT would close
+// the connection and leave the outcome unknown.
+const commitBound = 15 * time.Second
+
+func (tx *Tx) commit(ctx context.Context) (Committed, error) {
+	if err := ctx.Err(); err != nil {
+		return Committed{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitBound)
+	defer cancel()
+
+	slices.SortStableFunc(tx.final, func(a, b deferred) int { return int(a.rank - b.rank) })
+	batch := &pgx.Batch{}
+	for _, d := range tx.final {
+		args := slices.Clone(d.args)
+		for i, a := range args {
+			if late, ok := a.(Late); ok {
+				args[i] = late()
+			}
+		}
+		batch.Queue(d.sql, args...)
+	}
+	batch.Queue("commit")
+
+	var done Committed
+	results := tx.conn.SendBatch(ctx, batch)
+	err := tx.readFinal(results, &done)
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return Committed{}, commitError(err)
+	}
+	tx.ended = true
+	tx.conn.Release()
+	if done.Position > 0 {
+		tx.db.committed(done)
+	}
+	return done, nil
+}
+
+func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) error {
+	for _, d := range tx.final {
+		if d.rank != RankLog {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+			continue
+		}
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		if rows.Next() {
+			if err := rows.Scan(&done.Position, &done.At); err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	tag, err := results.Exec()
+	if err != nil {
+		return err
+	}
+	if tag.String() != "COMMIT" {
+		// An error that somebody swallowed had already failed the transaction: PostgreSQL answers ROLLBACK to COMMIT, and pgx no error.
+		return fmt.Errorf("%w: PostgreSQL answered %s", errSwallowed, tag.String())
+	}
+	return nil
+}
+
+// commitError tells a refusal by the server, after which nothing is committed, from a lost connection, after which nobody knows.
+func commitError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if !errors.Is(err, errSwallowed) {
+		return fault.Because(fault.Unavailable, err, nil,
+			"the database was lost while it committed, so the outcome is unknown; send the same request id again to learn it")
+	}
+	return fmt.Errorf("commit: %w", err)
+}
+
+// end gives the connection back. After an error it rolls back first; a connection that cannot is closed.
+func (tx *Tx) end(ctx context.Context) {
+	if tx.ended {
+		return
+	}
+	tx.ended = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if !tx.conn.Conn().IsClosed() {
+		if _, err := tx.conn.Exec(ctx, "rollback"); err != nil {
+			_ = tx.conn.Conn().Close(ctx)
+		}
+	}
+	tx.conn.Release()
+}
+
+func (d *DB) committed(c Committed) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, fn := range d.onCommit {
+		fn(c)
+	}
+}
