@@ -1,0 +1,105 @@
+# The only list of commands. `just` alone prints it; the README's two are `up` and `test`.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# The signer comes with storage back ends that nothing here uses; the tags leave them out.
+export GOFLAGS := trim(env("GOFLAGS", "") + " -tags=nobadger,nobbolt,nomysql,nopgx")
+export JUST := just_executable()
+
+# `go test -race` needs a C compiler; without one the same tests run without it.
+race := `[ "$(go env CGO_ENABLED)" = 1 ] && echo -race || true`
+tool := "go tool -modfile=tools/go.mod"
+
+# List the commands.
+default:
+    @{{ JUST }} --list --unsorted
+
+# Build everything, start the control plane with its own PostgreSQL, join this machine with a real bcd.
+up *args: build
+    @exec tools/up.sh {{ args }}
+
+# Everything CI runs, with its own set-up; prints the seconds of each step.
+test:
+    @tools/test.sh setup console build tools unit console-test main-job secrets bench-smoke check-generated requirements lint
+
+# Go tests, all or of some packages: just unit ./node ./controls
+unit *packages="./...": tools
+    @mkdir -p bin/test
+    bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test/unit.json -- {{ race }} -p 2 -timeout 20m {{ packages }} \
+        || { bin/tools/cases -count unit bin/test/unit.json; exit 1; }
+    @bin/tools/cases -count unit bin/test/unit.json
+
+# The whole-system tests alone.
+e2e: setup console build
+    {{ JUST }} unit ./e2e/...
+
+# The main job from end to end on a scratch directory: serve, join, book, drain, kill, start again, release, node.drained once.
+main-job: build
+    e2e/main-job
+
+# Fuzz each parser of outside bytes for a while: just fuzz 1m
+fuzz time="20s":
+    tools/fuzz.sh {{ time }}
+
+# Benchmarks with their floors, all or one: just bench cordon
+bench *names: build
+    @mkdir -p bin && go build -o bin/bench ./bench && bin/bench {{ names }}
+
+# How many tests passed for each case id in the last run of the Go tests.
+cases: tools
+    @bin/tools/cases bin/test/unit.json
+
+# Run the main line with planted secrets and look for them in logs, events and command lines.
+secrets: build
+    e2e/secrets
+
+# Linters, formatting, and the proof that the import rules bite.
+lint:
+    {{ tool }} golangci-lint run ./...
+    tools/planted.sh
+    cd console && npx --no-install biome ci .
+
+# Format Go and the console.
+fmt:
+    {{ tool }} golangci-lint fmt ./...
+    cd console && npx --no-install biome check --write .
+
+# Make all generated code anew.
+generate:
+    {{ tool }} gqlgen generate
+    go -C tools run ./protogen ../gateway/wire session.proto
+    cd console && npm run --silent generate
+
+# Generated code must be what `generate` makes of its sources, and go.mod must be tidy.
+check-generated:
+    tools/check-generated.sh
+
+# bin/better-compute and bin/bcd.
+build: console
+    @mkdir -p bin
+    go build -o bin/ ./cmd/better-compute ./cmd/bcd
+
+# The console's files, which the binary embeds.
+console: setup
+    cd console && npm run --silent build
+
+# Type check and tests of the console.
+console-test: console
+    cd console && npm run --silent check && npm run --silent test
+
+# Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
+requirements: tools
+    @go -C tools test ./cases ./requirements
+    @bin/tools/requirements
+
+# Small programs that the recipes run, built once.
+tools:
+    @mkdir -p bin/tools && go -C tools build -o ../bin/tools/ ./cases ./requirements gotest.tools/gotestsum
+
+# What npm brings: the PostgreSQL that serve runs, and the console's packages.
+setup:
+    @tools/setup.sh
+
+# Remove what was built.
+clean:
+    rm -rf bin console/dist/assets console/dist/index.html
