@@ -1,0 +1,252 @@
+// Package iam says who acts and what they may: principals and their tokens, grants, the one decision, and the projection that holds which tenant
+// sees which node.
+//
+// Every verb on a node is decided on compute-node/{nodeId}: the tenant's projection must hold the node, else it is NOT_FOUND, and the principal
+// must hold the action in that tenant, else it is FORBIDDEN. Which actions a role gives, and which of them need the OWNER relation, stands in
+// policies.cedar alone.
+package iam
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Action names what somebody wants to do, as grants and the API's contract spell it.
+type Action string
+
+// The actions.
+const (
+	NodesList          Action = "compute:nodes:list"
+	NodesGet           Action = "compute:nodes:get"
+	NodesEvents        Action = "compute:nodes:events"
+	NodesCordon        Action = "compute:nodes:cordon"
+	NodesDrain         Action = "compute:nodes:drain"
+	NodesInventory     Action = "compute:nodes:inventory"
+	PoolsRead          Action = "compute:pools:read"
+	PoolsCreate        Action = "compute:pools:create"
+	ReservationsRead   Action = "compute:reservations:read"
+	ReservationsCreate Action = "compute:reservations:create"
+	ReservationsEnd    Action = "compute:reservations:release"
+	JoinTokensCreate   Action = "compute:join-tokens:create"
+	JoinTokensRead     Action = "compute:join-tokens:read"
+	JoinTokensRevoke   Action = "compute:join-tokens:revoke"
+)
+
+// Relation is what ties a tenant to a node.
+type Relation string
+
+// The relations. Any of them gives sight; OWNER gives the full view and the controls.
+const (
+	Owner     Relation = "OWNER"
+	Shared    Relation = "SHARED"
+	Allocated Relation = "ALLOCATED"
+	Dedicated Relation = "DEDICATED"
+)
+
+// Actor is who acts: a principal with its token, or a part of the control plane.
+type Actor struct {
+	// Name is what events show.
+	Name string
+	// TokenID is the jti of the token shown; empty for the control plane itself.
+	TokenID string
+	// ExpiresAt is when the token ends; zero for the control plane itself.
+	ExpiresAt time.Time
+}
+
+// System is the actor for a controller. It is allowed everything: its rules are its own code.
+func System(name string) Actor { return Actor{Name: name} }
+
+// NodeActor is the actor for what a node's daemon itself reports.
+func NodeActor(nodeID string) Actor { return Actor{Name: nodeID} }
+
+// IsSystem says that the actor is the control plane itself.
+func (a Actor) IsSystem() bool { return a.TokenID == "" }
+
+// Sight is how a tenant sees a node.
+type Sight struct {
+	// Relations are the ties, sorted.
+	Relations []Relation
+}
+
+// Full says that the whole is seen, not only the reduced view.
+func (s Sight) Full() bool { return slices.Contains(s.Relations, Owner) }
+
+//go:embed policies.cedar
+var policies []byte
+
+// Authority decides. It is safe for use by many goroutines.
+type Authority struct {
+	db       *db.DB
+	policies *cedar.PolicySet
+}
+
+// NewAuthority makes the one decision point of a process.
+func NewAuthority(d *db.DB) (*Authority, error) {
+	set, err := cedar.NewPolicySetFromBytes("policies.cedar", policies)
+	if err != nil {
+		return nil, fmt.Errorf("read the policies: %w", err)
+	}
+	return &Authority{db: d, policies: set}, nil
+}
+
+// Known is what the database says of an actor in a tenant: whether its token still counts, which roles it holds, and how the tenant sees the node.
+type known struct {
+	live      bool
+	roles     []string
+	relations []Relation
+}
+
+func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, nodeID string) (known, error) {
+	var k known
+	err := q.QueryRow(ctx, `
+		select exists (select from api_tokens where jti = $1 and revoked_at is null and expires_at > now()),
+		       array(select role from grants where principal = $2 and (tenant_id = $3 or tenant_id is null)),
+		       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation)`,
+		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.roles, &k.relations)
+	if err != nil {
+		return known{}, fmt.Errorf("decide: %w", err)
+	}
+	return k, nil
+}
+
+// OnNode decides whether who may do action on the node for the tenant, and how the tenant sees it. The answers are UNAUTHENTICATED for a token
+// that no longer counts, FORBIDDEN for a principal without any role in the tenant (whatever the node), NOT_FOUND for a node that the tenant does
+// not see, FORBIDDEN for an action that the principal does not hold.
+func (a *Authority) OnNode(ctx context.Context, q db.Querier, who Actor, action Action, tenant, nodeID string) (Sight, error) {
+	if who.IsSystem() {
+		return Sight{Relations: []Relation{Owner}}, nil
+	}
+	k, err := a.known(ctx, q, who, tenant, nodeID)
+	if err != nil {
+		return Sight{}, err
+	}
+	if err := k.member(who, tenant); err != nil {
+		return Sight{}, err
+	}
+	if len(k.relations) == 0 {
+		return Sight{}, NoSuchNode(nodeID)
+	}
+	if !a.permits(who, action, "ComputeNode", nodeID, k) {
+		return Sight{}, forbidden(who, action, tenant)
+	}
+	return Sight{Relations: k.relations}, nil
+}
+
+// OnTenant decides an action that is on no particular node.
+func (a *Authority) OnTenant(ctx context.Context, q db.Querier, who Actor, action Action, tenant string) error {
+	if who.IsSystem() {
+		return nil
+	}
+	k, err := a.known(ctx, q, who, tenant, "")
+	if err != nil {
+		return err
+	}
+	if err := k.member(who, tenant); err != nil {
+		return err
+	}
+	k.relations = []Relation{Owner} // a tenant owns its own pools, reservations and tokens
+	if !a.permits(who, action, "Tenant", tenant, k) {
+		return forbidden(who, action, tenant)
+	}
+	return nil
+}
+
+// Allowed says for several actions at once which of them who holds on a node that the tenant sees; for the API's list of controls.
+func (a *Authority) Allowed(ctx context.Context, q db.Querier, who Actor, tenant, nodeID string, actions []Action) (map[Action]bool, error) {
+	k, err := a.known(ctx, q, who, tenant, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[Action]bool, len(actions))
+	for _, action := range actions {
+		out[action] = who.IsSystem() || k.live && a.permits(who, action, "ComputeNode", nodeID, k)
+	}
+	return out, nil
+}
+
+func (k known) member(who Actor, tenant string) error {
+	if !k.live {
+		return Unauthenticated()
+	}
+	if len(k.roles) == 0 {
+		return fault.New(fault.Forbidden, fault.Details{"tenantId": tenant}, "%s holds no grant in tenant %s", who.Name, tenant)
+	}
+	return nil
+}
+
+func (a *Authority) permits(who Actor, action Action, kind cedar.EntityType, resource string, k known) bool {
+	decision, _ := cedar.Authorize(a.policies, cedar.EntityMap{}, cedar.Request{
+		Principal: cedar.NewEntityUID("Principal", cedar.String(who.Name)),
+		Action:    cedar.NewEntityUID("Action", cedar.String(action)),
+		Resource:  cedar.NewEntityUID(kind, cedar.String(resource)),
+		Context: cedar.NewRecord(cedar.RecordMap{
+			"roles":     stringSet(k.roles),
+			"relations": stringSet(k.relations),
+		}),
+	})
+	return decision == cedar.Allow
+}
+
+func stringSet[T ~string](in []T) cedar.Set {
+	values := make([]cedar.Value, len(in))
+	for i, s := range in {
+		values[i] = cedar.String(s)
+	}
+	return cedar.NewSet(values...)
+}
+
+func forbidden(who Actor, action Action, tenant string) error {
+	return fault.New(fault.Forbidden, fault.Details{"action": string(action), "tenantId": tenant},
+		"%s may not do %s in tenant %s; ask for a grant that holds it", who.Name, action, tenant)
+}
+
+// NoSuchNode is the one answer for a node that does not exist, is deleted or is not seen.
+func NoSuchNode(nodeID string) error {
+	return fault.New(fault.NotFound, fault.Details{"nodeId": nodeID}, "no node %s, or it is not visible to this tenant", nodeID)
+}
+
+// Unauthenticated is the one answer to a token that is absent, unreadable, ended or revoked.
+func Unauthenticated() error {
+	return fault.New(fault.Unauthenticated, nil, "not signed in: the bearer token is absent, not ours, expired or revoked; sign in again")
+}
+
+// Reader is what a stream of events asks about its reader while it runs.
+type Reader struct {
+	authority *Authority
+	who       Actor
+	tenant    string
+	action    Action
+}
+
+// Reader makes the visibility of one stream: who reads, for which tenant, by which action.
+func (a *Authority) Reader(who Actor, tenant string, action Action) *Reader {
+	return &Reader{authority: a, who: who, tenant: tenant, action: action}
+}
+
+// Check says whether the reader may still read; its error ends the stream.
+func (r *Reader) Check(ctx context.Context) error {
+	return r.authority.OnTenant(ctx, r.authority.db.Pool(), r.who, r.action, r.tenant)
+}
+
+// View gives what the reader sees of an event, or false for nothing. A tenant that does not own what the event is about reads a reduced one: what
+// happened and when, never by whom or why in the owner's words.
+func (r *Reader) View(e events.Event) (events.Event, bool) {
+	if slices.Contains(e.Audience.Full, r.tenant) {
+		return e, true
+	}
+	if !slices.Contains(e.Audience.Reduced, r.tenant) {
+		return events.Event{}, false
+	}
+	e.Actor, e.Reason, e.RequestID, e.TenantID = "operator", "", "", ""
+	e.Data = reduce(e.Type, e.Data)
+	return e, true
+}
