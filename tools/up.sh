@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Starts the control plane on this machine and joins the machine to it. A second run goes on where the first stopped: the same data,
+# the same node. Ends with Ctrl-C; the node then shows DISCONNECTED, and nothing of it is lost.
+#
+# Settings: DATA_DIR and BCD_DIR (where the two keep their state), LISTEN and GATEWAY_LISTEN (addresses).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "$(id -u)" = 0 ]; then
+    data=${DATA_DIR:-/var/lib/better-compute} bcd=${BCD_DIR:-/var/lib/bcd}
+else
+    data=${DATA_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/better-compute} bcd=${BCD_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/bcd}
+fi
+listen=${LISTEN:-127.0.0.1:8080} gateway=${GATEWAY_LISTEN:-127.0.0.1:8443}
+better_compute() { bin/better-compute "$@" --server "http://$listen" --token-file "$data/admin.token"; }
+
+pids=()
+stop() {
+    trap - EXIT INT TERM
+    local i
+    for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+        kill -TERM "${pids[$i]}" 2>/dev/null || true
+        wait "${pids[$i]}" 2>/dev/null || true
+    done
+}
+trap stop EXIT
+trap 'stop; exit 130' INT TERM
+
+bin/better-compute serve --data-dir "$data" --listen "$listen" --gateway-listen "$gateway" "$@" &
+pids+=($!)
+ready() { node -e 'fetch(process.argv[1]).then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))' "http://$listen/readyz"; }
+until ready; do
+    kill -0 "${pids[0]}" 2>/dev/null || { wait "${pids[0]}"; exit 1; }
+    sleep 0.2
+done
+
+if ! bin/bcd status --config "$bcd/config.toml" >/dev/null 2>&1; then
+    token=$(better_compute join-tokens create --tenant default --pool default -o json)
+    field() { node -p "JSON.parse(require('fs').readFileSync(0)).$1" <<<"$token"; }
+    mkdir -p "$bcd"
+    chmod 0700 "$bcd"
+    cat >"$bcd/config.toml" <<TOML
+server = "$gateway"
+ca_fingerprint = "$(field caFingerprint)"
+state_dir = "$bcd/state"
+
+[join]
+attestor = "token"
+token_file = "-"
+TOML
+    field secret | bin/bcd join --config "$bcd/config.toml"
+fi
+bin/bcd run --config "$bcd/config.toml" &
+pids+=($!)
+
+echo
+echo "The console:  http://$listen/"
+echo "Sign in with: bin/better-compute sign-in"
+echo "Try:          bin/better-compute nodes list --tenant default"
+wait "${pids[0]}"
