@@ -1,0 +1,444 @@
+package issuer
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"log"
+	"net"
+	"net/url"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/smallstep/certificates/authority"
+	"github.com/smallstep/certificates/authority/provisioner"
+	"github.com/smallstep/certificates/db"
+	"github.com/stretchr/testify/require"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/pki"
+	"github.com/better-compute/better-compute/pki/pkitest"
+)
+
+func newTestIssuer(t *testing.T) (*Issuer, *pki.CA) {
+	t.Helper()
+	ca, err := NewCA(t.Context(), pki.NewTrustDomain())
+	require.NoError(t, err)
+	i, err := New(ca)
+	require.NoError(t, err)
+	return i, ca
+}
+
+func request(t *testing.T) *x509.CertificateRequest {
+	t.Helper()
+	_, der := pkitest.CSR(t)
+	csr, err := pki.ParseCSR(der)
+	require.NoError(t, err)
+	return csr
+}
+
+func verify(ca *pki.CA, chain []*x509.Certificate, usage x509.ExtKeyUsage) error {
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: ca.RootPool(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	return err
+}
+
+func TestSignNode(t *testing.T) {
+	t.Parallel()
+	// A node's certificate says the node, the generation and a day, is good for a client and for nothing else.
+	i, ca := newTestIssuer(t)
+	node := id.New(id.Node)
+	csr := request(t)
+	before := time.Now()
+	chain, err := i.SignNode(t.Context(), csr, pki.NodeProfile{NodeID: node, Generation: 7})
+	require.NoError(t, err)
+	require.Len(t, chain, 2)
+	require.True(t, chain[1].Equal(ca.Intermediate))
+	leaf := chain[0]
+
+	got, generation, err := pki.NodeFromCertificate(ca.TrustDomain, leaf)
+	require.NoError(t, err)
+	require.Equal(t, node, got)
+	require.Equal(t, int64(7), generation)
+	require.Equal(t, csr.PublicKey, leaf.PublicKey)
+	require.Empty(t, leaf.Subject.String())
+	require.False(t, leaf.IsCA)
+	require.Len(t, leaf.Extensions, 7, "key usage, extended usage, basic constraints, two key ids, the name, the generation")
+	require.WithinDuration(t, before.Add(pki.NodeLifetime), leaf.NotAfter, 2*time.Second)
+	require.NoError(t, verify(ca, chain, x509.ExtKeyUsageClientAuth))
+	require.Error(t, verify(ca, chain, x509.ExtKeyUsageServerAuth))
+
+	again, err := i.SignNode(t.Context(), csr, pki.NodeProfile{NodeID: node, Generation: 7})
+	require.NoError(t, err)
+	require.NotEqual(t, leaf.SerialNumber, again[0].SerialNumber)
+}
+
+func TestSignGateway(t *testing.T) {
+	t.Parallel()
+	// A gateway's certificate has the one name of all gateways and is good for a server and for nothing else.
+	i, ca := newTestIssuer(t)
+	chain, err := i.SignGateway(t.Context(), request(t), pki.GatewayProfile{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"gateway." + ca.TrustDomain}, chain[0].DNSNames)
+	require.NoError(t, verify(ca, chain, x509.ExtKeyUsageServerAuth))
+	require.Error(t, verify(ca, chain, x509.ExtKeyUsageClientAuth))
+	_, _, err = pki.NodeFromCertificate(ca.TrustDomain, chain[0])
+	require.Error(t, err)
+}
+
+func TestProfilesThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	// A node id, a generation or a lifetime outside its rule is refused before anything is signed.
+	i, _ := newTestIssuer(t)
+	node := id.New(id.Node)
+	for _, p := range []pki.NodeProfile{
+		{NodeID: "", Generation: 1},
+		{NodeID: "node_{{.}}", Generation: 1},
+		{NodeID: id.New(id.Pool), Generation: 1},
+		{NodeID: node + "/x", Generation: 1},
+		{NodeID: node, Generation: 0},
+		{NodeID: node, Generation: -1},
+		{NodeID: node, Generation: 1<<53 + 1},
+		{NodeID: node, Generation: 1, Lifetime: -time.Hour},
+		{NodeID: node, Generation: 1, Lifetime: 25 * time.Hour},
+	} {
+		_, err := i.SignNode(t.Context(), request(t), p)
+		require.Equal(t, fault.InvalidInput, fault.CodeOf(err), "%+v", p)
+	}
+	_, err := i.SignGateway(t.Context(), request(t), pki.GatewayProfile{Lifetime: 8 * 24 * time.Hour})
+	require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+}
+
+// evil is a request that asks for everything it should not get.
+func evil(t *testing.T) *x509.CertificateRequest {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	constraints, err := asn1.Marshal(struct {
+		CA bool
+	}{true})
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject:         pkix.Name{Organization: []string{"system:masters"}, CommonName: "admin"},
+		DNSNames:        []string{"gateway.example.com"},
+		IPAddresses:     []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: constraints}},
+	}, key)
+	require.NoError(t, err)
+	csr, err := x509.ParseCertificateRequest(der)
+	require.NoError(t, err)
+	return csr
+}
+
+func TestTraps(t *testing.T) {
+	t.Parallel()
+	i, ca := newTestIssuer(t)
+	s := i.current.Load()
+	lib, ok := s.authority.(*authority.Authority)
+	require.True(t, ok)
+	good, err := pki.NodeLeaf(ca.TrustDomain, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1}, time.Now(), ca.Intermediate)
+	require.NoError(t, err)
+	// with signs past our policy by the library itself, with a leaf that change has spoiled.
+	with := func(csr *x509.CertificateRequest, change func(c *x509.Certificate)) (*x509.Certificate, error) {
+		leaf := *good
+		change(&leaf)
+		chain, err := lib.SignWithContext(t.Context(), csr, provisioner.SignOptions{}, provisioner.CertificateEnforcer(profile{&leaf}))
+		if err != nil {
+			return nil, err
+		}
+		return chain[0], nil
+	}
+
+	t.Run("P1 a request is never copied", func(t *testing.T) {
+		t.Parallel()
+		// The policy refuses it; past the policy the profile overwrites it; past the profile the guard refuses it.
+		_, err := i.SignNode(t.Context(), evil(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+		_, err = lib.SignWithContext(t.Context(), evil(t), provisioner.SignOptions{}, csrPolicy{}, provisioner.CertificateEnforcer(profile{good}))
+		require.ErrorContains(t, err, "empty subject")
+
+		leaf, err := with(evil(t), func(*x509.Certificate) {})
+		require.NoError(t, err)
+		require.False(t, leaf.IsCA)
+		require.Empty(t, leaf.Subject.String())
+		require.Empty(t, leaf.DNSNames)
+		require.Empty(t, leaf.IPAddresses)
+		require.Len(t, leaf.URIs, 1)
+
+		_, err = lib.SignWithContext(t.Context(), evil(t), provisioner.SignOptions{})
+		require.Error(t, err)
+		_, err = lib.SignWithContext(t.Context(), request(t), provisioner.SignOptions{})
+		require.Error(t, err)
+	})
+	t.Run("P2 a certificate without times is refused, not issued expired", func(t *testing.T) {
+		t.Parallel()
+		_, err := with(request(t), func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Time{}, time.Time{} })
+		require.ErrorContains(t, err, "end after it begins")
+		_, err = with(request(t), func(c *x509.Certificate) { c.NotAfter = c.NotBefore })
+		require.ErrorContains(t, err, "end after it begins")
+	})
+	t.Run("P3 no leaf outlives its issuer", func(t *testing.T) {
+		t.Parallel()
+		_, err := with(request(t), func(c *x509.Certificate) { c.NotAfter = ca.Intermediate.NotAfter.Add(time.Second) })
+		require.ErrorContains(t, err, "outlive")
+		_, err = with(request(t), func(c *x509.Certificate) { c.NotBefore = ca.Intermediate.NotBefore.Add(-time.Second) })
+		require.ErrorContains(t, err, "outlive")
+
+		// Near its end an issuer signs for what is left; past its end, nothing.
+		late := ca.Intermediate.NotAfter.Add(-time.Hour)
+		at := late
+		old, err := newAt(ca, func() time.Time { return at })
+		require.NoError(t, err)
+		chain, err := old.SignNode(t.Context(), request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.NoError(t, err)
+		require.Equal(t, ca.Intermediate.NotAfter, chain[0].NotAfter)
+		at = ca.Intermediate.NotAfter.Add(time.Second)
+		_, err = old.SignNode(t.Context(), request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.Equal(t, fault.Unavailable, fault.CodeOf(err))
+		_, err = old.SignGateway(t.Context(), request(t), pki.GatewayProfile{})
+		require.Equal(t, fault.Unavailable, fault.CodeOf(err))
+		_, err = newAt(ca, func() time.Time { return at })
+		require.ErrorContains(t, err, "make a new one")
+	})
+	t.Run("P4 P5 P8 P10 nothing of the library but signing can be called", func(t *testing.T) {
+		t.Parallel()
+		// Its renewing would carry an old generation forward, its revoking and its tokens know nothing of our rows.
+		kind := reflect.TypeFor[signing]()
+		require.Equal(t, 1, kind.NumMethod())
+		require.Equal(t, "SignWithContext", kind.Method(0).Name)
+	})
+	t.Run("P6 P7 P9 P11 P12 the library stores nothing", func(t *testing.T) {
+		t.Parallel()
+		require.IsType(t, &db.SimpleDB{}, lib.GetDatabase())
+		require.False(t, lib.GetConfig().CRL.IsEnabled())
+		provisioners, _, err := lib.GetProvisioners("", 10)
+		require.NoError(t, err)
+		require.Empty(t, provisioners)
+	})
+	t.Run("P13 an intermediate is swapped together with its constraints", func(t *testing.T) {
+		t.Parallel()
+		mine, own := newTestIssuer(t)
+		next, err := Renew(t.Context(), own.TrustDomain, own.Root, own.RootKey)
+		require.NoError(t, err)
+		require.Nil(t, next.RootKey)
+		before, err := mine.SignNode(t.Context(), request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.NoError(t, err)
+		require.NoError(t, mine.Swap(next))
+		after, err := mine.SignNode(t.Context(), request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.NoError(t, err)
+		require.True(t, after[1].Equal(next.Intermediate))
+		require.NoError(t, verify(own, before, x509.ExtKeyUsageClientAuth), "what the old one signed stays good")
+		require.NoError(t, verify(own, after, x509.ExtKeyUsageClientAuth))
+
+		require.Error(t, mine.Swap(ca), "another root is never swapped in")
+	})
+	t.Run("P14 the guard looks after every enforcer", func(t *testing.T) {
+		t.Parallel()
+		for name, change := range map[string]func(c *x509.Certificate){
+			"an authority":   func(c *x509.Certificate) { c.IsCA = true },
+			"a subject":      func(c *x509.Certificate) { c.Subject = pkix.Name{Organization: []string{"system:masters"}} },
+			"a raw subject":  func(c *x509.Certificate) { c.RawSubject = ca.Root.RawSubject },
+			"two names":      func(c *x509.Certificate) { c.URIs = append([]*url.URL{c.URIs[0]}, c.URIs[0]) },
+			"a DNS name":     func(c *x509.Certificate) { c.DNSNames = []string{"gateway." + ca.TrustDomain} },
+			"an address":     func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} },
+			"a mail address": func(c *x509.Certificate) { c.EmailAddresses = []string{"nobody@" + ca.TrustDomain} },
+			"another path": func(c *x509.Certificate) {
+				c.URIs = []*url.URL{{Scheme: "spiffe", Host: ca.TrustDomain, Path: "/gateway/a"}}
+			},
+			"a query":             func(c *x509.Certificate) { u := *c.URIs[0]; u.RawQuery = "x"; c.URIs = []*url.URL{&u} },
+			"both usages":         func(c *x509.Certificate) { c.ExtKeyUsage = append(c.ExtKeyUsage[:1:1], x509.ExtKeyUsageServerAuth) },
+			"any usage":           func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} },
+			"a signing key usage": func(c *x509.Certificate) { c.KeyUsage |= x509.KeyUsageCertSign },
+			"no generation":       func(c *x509.Certificate) { c.ExtraExtensions = nil },
+			"a server's name for a client": func(c *x509.Certificate) {
+				c.URIs, c.DNSNames = nil, []string{"gateway." + ca.TrustDomain}
+			},
+			"generation 0": func(c *x509.Certificate) {
+				c.ExtraExtensions = []pkix.Extension{{Id: c.ExtraExtensions[0].Id, Value: []byte{2, 1, 0}}}
+			},
+			"two days": func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(48 * time.Hour) },
+		} {
+			_, err := with(request(t), change)
+			require.Error(t, err, name)
+		}
+	})
+	t.Run("P15 the times are the profile's, whatever backdate the library has", func(t *testing.T) {
+		t.Parallel()
+		leaf, err := with(request(t), func(*x509.Certificate) {})
+		require.NoError(t, err)
+		require.Equal(t, good.NotBefore, leaf.NotBefore)
+		require.Equal(t, good.NotAfter, leaf.NotAfter)
+	})
+	t.Run("a foreign trust domain is refused at issue and at verification", func(t *testing.T) {
+		t.Parallel()
+		foreign := []*url.URL{{Scheme: "spiffe", Host: "bc-0000000000000000.internal", Path: good.URIs[0].Path}}
+		_, err := with(request(t), func(c *x509.Certificate) { c.URIs = foreign })
+		require.Error(t, err)
+		// Even whoever holds the intermediate's key cannot name what lies outside.
+		for name, change := range map[string]func(c *x509.Certificate){
+			"uri":     func(c *x509.Certificate) { c.URIs = foreign },
+			"dns":     func(c *x509.Certificate) { c.DNSNames = []string{"gateway.example.com"} },
+			"address": func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} },
+			"mail":    func(c *x509.Certificate) { c.EmailAddresses = []string{"a@example.com"} },
+		} {
+			leaf := *good
+			change(&leaf)
+			leaf.SerialNumber = ca.Root.SerialNumber
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			require.NoError(t, err)
+			der, err := x509.CreateCertificate(rand.Reader, &leaf, ca.Intermediate, &key.PublicKey, ca.Signer)
+			require.NoError(t, err)
+			c, err := x509.ParseCertificate(der)
+			require.NoError(t, err)
+			require.Error(t, verify(ca, []*x509.Certificate{c, ca.Intermediate}, x509.ExtKeyUsageClientAuth), name)
+		}
+	})
+	t.Run("the intermediate signs no further authority", func(t *testing.T) {
+		t.Parallel()
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		below := pki.IntermediateTemplate(ca.TrustDomain, time.Now(), ca.Root)
+		below.SerialNumber = ca.Root.SerialNumber
+		der, err := x509.CreateCertificate(rand.Reader, below, ca.Intermediate, &key.PublicKey, ca.Signer)
+		require.NoError(t, err)
+		sub, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		leaf := *good
+		leaf.SerialNumber = ca.Root.SerialNumber
+		der, err = x509.CreateCertificate(rand.Reader, &leaf, sub, &key.PublicKey, key)
+		require.NoError(t, err)
+		c, err := x509.ParseCertificate(der)
+		require.NoError(t, err)
+		require.Error(t, verify(ca, []*x509.Certificate{c, sub, ca.Intermediate}, x509.ExtKeyUsageClientAuth))
+	})
+}
+
+type watched struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+func TestLibraryIsQuiet(t *testing.T) {
+	t.Parallel()
+	// P16: the library starts and signs without a word on the process's standard log.
+	var w watched
+	old := log.Writer()
+	log.SetOutput(&w)
+	t.Cleanup(func() { log.SetOutput(old) })
+	i, _ := newTestIssuer(t)
+	_, err := i.SignNode(t.Context(), request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+	require.NoError(t, err)
+	require.Empty(t, w.String())
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	// D3: a weak or foreign kind of key, a broken signature, anything beside the key: refused by the issuer itself, with the rule.
+	i, _ := newTestIssuer(t)
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	require.NoError(t, err)
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	for name, key := range map[string]crypto.Signer{"P-384": p384, "RSA": weak, "Ed25519": ed} {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+		require.NoError(t, err)
+		csr, err := x509.ParseCertificateRequest(der)
+		require.NoError(t, err)
+		_, err = i.SignNode(t.Context(), csr, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+		require.Equal(t, fault.InvalidInput, fault.CodeOf(err), name)
+	}
+	broken := *request(t)
+	broken.Signature = append([]byte(nil), broken.Signature...)
+	broken.Signature[len(broken.Signature)-1] ^= 1
+	_, err = i.SignNode(t.Context(), &broken, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+	require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+	_, err = i.SignNode(t.Context(), nil, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+	require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = i.SignNode(ended, request(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSwapWhileSigning(t *testing.T) {
+	t.Parallel()
+	// While intermediates are swapped, each chain is wholly one or wholly the other, and every one verifies.
+	i, ca := newTestIssuer(t)
+	next, err := Renew(t.Context(), ca.TrustDomain, ca.Root, ca.RootKey)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	errs := make(chan error, 400)
+	for range 4 {
+		csr := request(t)
+		wg.Go(func() {
+			for range 50 {
+				chain, err := i.SignNode(t.Context(), csr, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
+				if err == nil {
+					err = chain[0].CheckSignatureFrom(chain[1])
+				}
+				errs <- err
+			}
+		})
+	}
+	for n := range 50 {
+		require.NoError(t, i.Swap([]*pki.CA{next, ca}[n%2]))
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+func TestCAOnDisk(t *testing.T) {
+	t.Parallel()
+	// What was made is read back and signs; a new intermediate made from the root key on disk takes its place.
+	ca, err := NewCA(t.Context(), pki.NewTrustDomain())
+	require.NoError(t, err)
+	require.Len(t, pki.Fingerprint(ca.Root), 64)
+	dir := t.TempDir() + "/pki"
+	require.NoError(t, pki.WriteCA(dir, ca))
+	read, err := pki.ReadCA(dir, time.Now())
+	require.NoError(t, err)
+	i, err := New(read)
+	require.NoError(t, err)
+
+	root, key, err := pki.ReadRootKey(dir)
+	require.NoError(t, err)
+	next, err := Renew(t.Context(), read.TrustDomain, root, key)
+	require.NoError(t, err)
+	require.NoError(t, pki.WriteIntermediate(dir, next))
+	read, err = pki.ReadCA(dir, time.Now())
+	require.NoError(t, err)
+	require.True(t, read.Intermediate.Equal(next.Intermediate))
+	require.NoError(t, i.Swap(read))
+}
