@@ -25,9 +25,8 @@ test:
 # Go tests, all or of some packages: just unit ./node ./controls
 unit *packages="./...": tools
     @mkdir -p bin/test
-    bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test/unit.json -- {{ race }} -p 2 -timeout 20m {{ packages }} \
-        || { bin/tools/cases -count unit bin/test/unit.json; exit 1; }
-    @bin/tools/cases -count unit bin/test/unit.json
+    @bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test/unit.json -- {{ race }} -p 2 -timeout 20m {{ packages }} \
+        || code=$?; bin/tools/cases -count unit bin/test/unit.json; exit ${code:-0}
 
 # The whole-system tests alone.
 e2e: setup console build
@@ -45,30 +44,29 @@ fuzz time="20s":
 bench *names: build
     @mkdir -p bin && go build -o bin/bench ./bench && bin/bench {{ names }}
 
-# How many tests passed for each case id in the last run of the Go tests.
+# How many tests passed for each case id, in the last run of each runner.
 cases: tools
-    @bin/tools/cases bin/test/unit.json
+    @bin/tools/cases $(ls bin/test/*.json)
 
 # Run the main line with planted secrets and look for them in logs, events and command lines.
 secrets: build
     e2e/secrets
 
-# Linters, formatting, and the proof that the import rules bite.
+# Go's linters and formatting, and the proof that the import rules bite; the console's are in console-test.
 lint:
     {{ tool }} golangci-lint run ./...
     tools/planted.sh
-    cd console && npx --no-install biome ci .
 
 # Format Go and the console.
 fmt:
     {{ tool }} golangci-lint fmt ./...
-    cd console && npx --no-install biome check --write .
+    cd console && npm run --silent fix
 
 # Make all generated code anew.
 generate:
     {{ tool }} gqlgen generate
     go -C tools run ./protogen ../gateway/wire session.proto
-    cd console && npm run --silent generate
+    cd console && npm run --silent codegen
 
 # Generated code must be what `generate` makes of its sources, and go.mod must be tidy.
 check-generated:
@@ -83,9 +81,12 @@ build: console
 console: setup
     cd console && npm run --silent build
 
-# Type check and tests of the console.
-console-test: console
-    cd console && npm run --silent check && npm run --silent test
+# Types, lint and tests of the console.
+console-test: setup tools
+    @mkdir -p bin/test
+    cd console && npm run --silent check
+    @cd console && npx --no-install vitest run --reporter=default --reporter=json --outputFile=../bin/test/console.json \
+        || code=$?; ../bin/tools/cases -count console ../bin/test/console.json; exit ${code:-0}
 
 # Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
 requirements: tools
