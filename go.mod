@@ -2,6 +2,12 @@ module github.com/better-compute/better-compute
 
 go 1.26.8
 
+// Packages of npm bring Go files of their own.
+ignore (
+	./console/node_modules
+	./node_modules
+)
+
 require (
 	github.com/99designs/gqlgen v0.17.98
 	github.com/Khan/genqlient v0.8.1

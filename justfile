@@ -90,8 +90,9 @@ console-test: setup tools
 
 # Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
 requirements: tools
-    @go -C tools test ./cases ./requirements
-    @bin/tools/requirements
+    @mkdir -p bin/test
+    @(cd tools && ../bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile ../bin/test/requirements.json -- ./cases ./requirements) \
+        || code=$?; bin/tools/requirements; bin/tools/cases -count requirements bin/test/requirements.json; exit ${code:-0}
 
 # Small programs that the recipes run, built once.
 tools:
