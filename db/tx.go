@@ -21,7 +21,7 @@ type Rank int
 const (
 	// RankCapacity: deltas of capacity counters, sorted by their keys.
 	RankCapacity Rank = 1
-	// RankLog: the clock row and the events. The last row such a statement returns, (position, at), is the commit's.
+	// RankLog: the clock row and the events. The last row such a statement returns, (position, at, epoch), is the commit's.
 	RankLog Rank = 2
 	// RankPosition: rows that store the position, which they read from event_clock.
 	RankPosition Rank = 3
@@ -49,6 +49,8 @@ type Committed struct {
 	Position int64
 	// At is the log's own, monotone time of that event.
 	At time.Time
+	// Epoch names the log that the position is of.
+	Epoch int64
 }
 
 // Late is an argument of [Tx.AtCommit] that is computed when the batch is sent.
@@ -190,7 +192,7 @@ func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) error {
 			return err
 		}
 		if rows.Next() {
-			if err := rows.Scan(&done.Position, &done.At); err != nil {
+			if err := rows.Scan(&done.Position, &done.At, &done.Epoch); err != nil {
 				rows.Close()
 				return err
 			}

@@ -113,7 +113,7 @@ func (t *tail) named() pgx.NamedArgs {
 const insertEvents = `
 with clock as (
   update event_clock set position = position + @n, at = greatest(clock_timestamp(), at + interval '1 microsecond')
-  returning position, at
+  returning position, at, epoch
 ), written as (
   insert into events (position, at, id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for)
   select clock.position - @n + e.place, clock.at, e.id, e.type, e.tenant_id, nullif(e.node_id, ''), e.actor, nullif(e.reason, ''),
@@ -122,7 +122,7 @@ with clock as (
     @data::jsonb[], @full::text[], @reduced::text[])
     with ordinality as e (id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for, place)
 )
-select position, at from clock`
+select position, at, epoch from clock`
 
 // Head gives the log's newest position, and its epoch. Inside a transaction that holds a row lock it is a position at or after every event that
 // changed that row.

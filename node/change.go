@@ -1,0 +1,233 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+)
+
+// Act is who acts on a node, why, and when by the database's clock after the node's lock was got.
+type Act struct {
+	Who    iam.Actor
+	Reason string
+	Now    time.Time
+}
+
+// Fact is the event that a decision causes.
+type Fact struct {
+	// Type is the event's dotted name.
+	Type string
+	// Reason stands in the event; empty means the act's.
+	Reason string
+	// Data holds the fields of the event's type.
+	Data any
+}
+
+// Decide looks at a node and an act, changes the node in memory and says what happened; nil says that there was nothing to do. It is pure: no
+// database, no clock. A fault leaves everything as it was.
+type Decide func(n *Node, a Act) (*Fact, error)
+
+// Control is one thing that can be done to a node.
+type Control struct {
+	// Name is the control's, like cordon.
+	Name string
+	// Action is what the caller must hold.
+	Action iam.Action
+	// Axes are the only ones that the control may move; moving another is a defect and commits nothing.
+	Axes Axes
+	// Decide is the rule.
+	Decide Decide
+	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
+	Follow func(ctx context.Context, tx *db.Tx, n *Node) error
+}
+
+// Edit is a control's call by somebody.
+type Edit struct {
+	Who      iam.Actor
+	TenantID string
+	NodeID   string
+	// Version is the one that the caller read; nil skips the check.
+	Version *int
+	// Reason is free text for the event; up to 256 characters.
+	Reason string
+	// RequestID makes a repeat within a day harmless; empty for none.
+	RequestID string
+	// Args are the control's own arguments, which a request id is tied to.
+	Args any `json:",omitempty"`
+}
+
+// Changed is what a control did.
+type Changed struct {
+	Node *Node
+	// Changed says whether anything did.
+	Changed bool
+	// Cursor is the log's position of this very change; when nothing changed, the head as it was read under the node's lock.
+	Cursor events.Cursor
+}
+
+// Store changes and reads nodes.
+type Store struct {
+	DB        *db.DB
+	Authority *iam.Authority
+}
+
+// Change is the one write path of a node: check the input; sight and action, without a lock; lock; deleted again; version; decide; save; event; commit.
+//
+// Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT { expected, actual, by, at }, and what the decision refuses with.
+func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) {
+	if err := e.check(); err != nil {
+		return Changed{}, err
+	}
+	request, err := iam.NewRequest(e.Who, e.RequestID, "node."+c.Name, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
+	if err != nil {
+		return Changed{}, err
+	}
+	if _, err := s.Authority.OnNode(ctx, s.DB.Pool(), e.Who, c.Action, e.TenantID, e.NodeID); err != nil {
+		return Changed{}, err
+	}
+	var out Changed
+	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = Changed{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		got, err := lock(ctx, tx, []string{e.NodeID}, false)
+		if err != nil {
+			return err
+		}
+		if len(got.nodes) == 0 || got.nodes[0].DeletedAt != nil {
+			return iam.NoSuchNode(e.NodeID)
+		}
+		out.Node = got.nodes[0]
+		if replay != nil {
+			out.Changed, out.Cursor = replay.Changed, replay.Cursor
+			return nil
+		}
+		if err := e.checkVersion(out.Node); err != nil {
+			return err
+		}
+		changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
+		if err != nil {
+			return err
+		}
+		if len(changed) == 1 {
+			out.Node, out.Changed = changed[0], true
+		} else if out.Cursor, err = events.Head(ctx, tx); err != nil {
+			return err
+		}
+		request.Finish(tx, out.Changed, out.Cursor)
+		return nil
+	})
+	if err != nil {
+		return Changed{}, err
+	}
+	if out.Changed && done.Position > 0 {
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+	}
+	return out, nil
+}
+
+func (e Edit) check() error {
+	if err := id.Tenant("tenantId", e.TenantID); err != nil {
+		return err
+	}
+	if err := id.Check(id.Node, "nodeId", e.NodeID); err != nil {
+		return err
+	}
+	if e.Version != nil && *e.Version < 1 {
+		return fault.Invalid("version", "must be at least 1, as a node's version is", 0)
+	}
+	return CheckReason(e.Reason)
+}
+
+func (e Edit) checkVersion(n *Node) error {
+	if e.Version == nil || *e.Version == n.Version {
+		return nil
+	}
+	return fault.New(fault.Conflict, fault.Details{"expected": *e.Version, "actual": n.Version, "by": n.ChangedBy, "at": n.ChangedAt},
+		"the node changed since version %d: it is at %d now, changed by %s; read it again and decide anew", *e.Version, n.Version, n.ChangedBy)
+}
+
+// Many says which nodes a set-based writer changes.
+type Many struct {
+	IDs []string
+	// SkipLocked leaves out nodes that others hold, for controllers that come again.
+	SkipLocked bool
+	Who        iam.Actor
+	Reason     string
+}
+
+// ChangeManyTx applies one decision to many nodes inside a transaction of the caller: locked in the order of their ids, saved by sets, one event
+// for each node that changed. Deleted nodes are passed over. It gives the nodes that changed.
+func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) ([]*Node, error) {
+	ids := slices.Clone(m.IDs)
+	slices.Sort(ids)
+	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked)
+	if err != nil {
+		return nil, err
+	}
+	got.nodes = slices.DeleteFunc(got.nodes, func(n *Node) bool { return n.DeletedAt != nil })
+	return apply(ctx, tx, got, c, m.Who, m.Reason, "")
+}
+
+// apply decides, saves and appends for nodes that are locked.
+func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor, reason, requestID string) ([]*Node, error) {
+	act := Act{Who: who, Reason: reason, Now: got.now}
+	var changes []change
+	var facts []*Fact
+	for _, before := range got.nodes {
+		after := before.Clone()
+		fact, err := c.Decide(after, act)
+		if err != nil {
+			return nil, err
+		}
+		if fact == nil {
+			continue
+		}
+		moved := Moved(before, after)
+		if !c.Axes.Has(moved) {
+			return nil, fmt.Errorf("the control %s moved %s, of which only %s are its own", c.Name, moved, c.Axes)
+		}
+		if moved&versioned != 0 {
+			after.Version++
+			after.ChangedBy, after.ChangedAt = who.Name, act.Now
+		}
+		changes, facts = append(changes, change{before, after}), append(facts, fact)
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	if err := save(ctx, tx, changes); err != nil {
+		return nil, err
+	}
+	changed := make([]*Node, len(changes))
+	for i, ch := range changes {
+		n, f := ch.after, facts[i]
+		if c.Follow != nil {
+			if err := c.Follow(ctx, tx, n); err != nil {
+				return nil, err
+			}
+		}
+		eventReason := f.Reason
+		if eventReason == "" {
+			eventReason = reason
+		}
+		err := events.Append(tx, events.Entry{
+			Type: f.Type, TenantID: n.TenantID, NodeID: n.ID, Actor: who.Name, Reason: eventReason, RequestID: requestID, Data: f.Data,
+			Audience: got.audiences[n.ID],
+		})
+		if err != nil {
+			return nil, err
+		}
+		changed[i] = n
+	}
+	return changed, nil
+}

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/iam"
+)
+
+// columns are the node's own, in the order of scan.
+const columns = `n.id, n.key, n.owner_tenant_id, n.pool_id, n.hostname, n.version, n.provision_state, n.failure_phase, n.failure_message, n.failure_at,
+	n.cordon_reason, n.cordon_by, n.cordon_at, n.maintenance, n.connectivity, n.connectivity_since, n.identity_generation, n.credential,
+	n.credential_since, n.changed_by, n.changed_at, n.created_at, n.deleted_at`
+
+// scan reads one row of columns; more destinations may follow.
+func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
+	var n Node
+	var failurePhase, failureMessage, cordonReason, cordonBy *string
+	var failureAt, cordonAt *time.Time
+	err := row.Scan(append([]any{
+		&n.ID, &n.Key, &n.TenantID, &n.PoolID, &n.Hostname, &n.Version, &n.ProvisionState, &failurePhase, &failureMessage, &failureAt,
+		&cordonReason, &cordonBy, &cordonAt, &n.Maintenance, &n.Connectivity, &n.ConnectivitySince, &n.IdentityGeneration, &n.Credential,
+		&n.CredentialSince, &n.ChangedBy, &n.ChangedAt, &n.CreatedAt, &n.DeletedAt,
+	}, more...)...)
+	if err != nil {
+		return nil, err
+	}
+	if failurePhase != nil {
+		n.Failure = &Failure{Phase: *failurePhase, Message: deref(failureMessage), At: deref(failureAt)}
+	}
+	if cordonAt != nil {
+		n.Cordon = &Cordon{Reason: deref(cordonReason), By: deref(cordonBy), At: *cordonAt}
+	}
+	return &n, nil
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// parts are the queries that fill a node's lists, by node id ($1, an array). queueParts and readParts run them in that order.
+const (
+	reasonsSQL = `select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
+		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`
+	labelsSQL = `select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`
+	drainsSQL = `select distinct on (node_id) id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''),
+		coalesce(cause, ''), confirmed_by_node from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`
+)
+
+func queueParts(b *pgx.Batch, ids []string) {
+	b.Queue(reasonsSQL, ids)
+	b.Queue(labelsSQL, ids)
+	b.Queue(drainsSQL, ids)
+}
+
+func readParts(results pgx.BatchResults, nodes map[string]*Node) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	var id string
+	var r Reason
+	_, err = pgx.ForEachRow(rows, []any{&id, &r.Name, &r.Owner, &r.By, &r.Message, &r.Since}, func() error {
+		if n := nodes[id]; n != nil {
+			n.Reasons = append(n.Reasons, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if rows, err = results.Query(); err != nil {
+		return err
+	}
+	var l Label
+	_, err = pgx.ForEachRow(rows, []any{&id, &l.Key, &l.Value, &l.Source}, func() error {
+		if n := nodes[id]; n != nil {
+			n.Labels = append(n.Labels, l)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if rows, err = results.Query(); err != nil {
+		return err
+	}
+	drains, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drain])
+	if err != nil {
+		return err
+	}
+	for _, d := range drains {
+		if n := nodes[d.NodeID]; n != nil {
+			n.LastDrain = &d
+		}
+	}
+	return nil
+}
+
+// locked is what lock gives: the nodes in the order of their ids, who sees them, and the database's time after the last lock was got.
+type locked struct {
+	nodes     []*Node
+	audiences map[string]events.Audience
+	now       time.Time
+}
+
+// lock locks and loads nodes in one round trip, in the order of their ids. With skip, those that others hold are left out.
+func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool) (locked, error) {
+	if err := tx.Locks(db.LockNode); err != nil {
+		return locked{}, err
+	}
+	query := "select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update"
+	if skip {
+		query += " skip locked"
+	}
+	b := &pgx.Batch{}
+	b.Queue(query, ids)
+	b.Queue("select clock_timestamp()")
+	queueParts(b, ids)
+	b.Queue(iam.AudienceSQL, ids)
+	results := tx.SendBatch(ctx, b)
+	out, err := readLocked(results)
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return locked{}, fmt.Errorf("lock the node: %w", err)
+	}
+	return out, nil
+}
+
+func readLocked(results pgx.BatchResults) (locked, error) {
+	var out locked
+	rows, err := results.Query()
+	if err != nil {
+		return out, err
+	}
+	out.nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
+	if err != nil {
+		return out, err
+	}
+	if err := results.QueryRow().Scan(&out.now); err != nil {
+		return out, err
+	}
+	byID := make(map[string]*Node, len(out.nodes))
+	for _, n := range out.nodes {
+		byID[n.ID] = n
+	}
+	if err := readParts(results, byID); err != nil {
+		return out, err
+	}
+	if rows, err = results.Query(); err != nil {
+		return out, err
+	}
+	out.audiences, err = iam.ScanAudiences(rows)
+	return out, err
+}
+
+// fill loads the lists of nodes that were read without a lock.
+func fill(ctx context.Context, q Reader, nodes []*Node) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	ids := make([]string, len(nodes))
+	byID := make(map[string]*Node, len(nodes))
+	for i, n := range nodes {
+		ids[i], byID[n.ID] = n.ID, n
+	}
+	b := &pgx.Batch{}
+	queueParts(b, ids)
+	results := q.SendBatch(ctx, b)
+	err := readParts(results, byID)
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("read the nodes' parts: %w", err)
+	}
+	return nil
+}
+
+// Reader is what reads of several statements need: a pool or a transaction.
+type Reader interface {
+	db.Querier
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// change is one node before and after a decision.
+type change struct{ before, after *Node }
+
+// row is the node's own columns as the update takes them.
+type row struct {
+	ID                 string     `json:"id"`
+	Hostname           string     `json:"hostname"`
+	Version            int        `json:"version"`
+	ProvisionState     string     `json:"provision_state"`
+	FailurePhase       *string    `json:"failure_phase"`
+	FailureMessage     *string    `json:"failure_message"`
+	FailureAt          *time.Time `json:"failure_at"`
+	Cordoned           bool       `json:"cordoned"`
+	CordonReason       *string    `json:"cordon_reason"`
+	CordonBy           *string    `json:"cordon_by"`
+	CordonAt           *time.Time `json:"cordon_at"`
+	Maintenance        bool       `json:"maintenance"`
+	Connectivity       string     `json:"connectivity"`
+	ConnectivitySince  *time.Time `json:"connectivity_since"`
+	IdentityGeneration int        `json:"identity_generation"`
+	Credential         string     `json:"credential"`
+	CredentialSince    time.Time  `json:"credential_since"`
+	ChangedBy          string     `json:"changed_by"`
+	ChangedAt          time.Time  `json:"changed_at"`
+	DeletedAt          *time.Time `json:"deleted_at"`
+}
+
+const updateNodes = `
+update nodes n set hostname = x.hostname, version = x.version, provision_state = x.provision_state, failure_phase = x.failure_phase,
+  failure_message = x.failure_message, failure_at = x.failure_at, cordoned = x.cordoned, cordon_reason = x.cordon_reason, cordon_by = x.cordon_by,
+  cordon_at = x.cordon_at, maintenance = x.maintenance, connectivity = x.connectivity, connectivity_since = x.connectivity_since,
+  identity_generation = x.identity_generation, credential = x.credential, credential_since = x.credential_since, changed_by = x.changed_by,
+  changed_at = x.changed_at, deleted_at = x.deleted_at
+from json_to_recordset($1::json) as x(id text, hostname text, version bigint, provision_state text, failure_phase text, failure_message text,
+  failure_at timestamptz, cordoned boolean, cordon_reason text, cordon_by text, cordon_at timestamptz, maintenance boolean, connectivity text,
+  connectivity_since timestamptz, identity_generation bigint, credential text, credential_since timestamptz, changed_by text,
+  changed_at timestamptz, deleted_at timestamptz)
+where n.id = x.id`
+
+// save writes what changed, set by set, in one round trip however many nodes there are.
+func save(ctx context.Context, tx *db.Tx, changes []change) error {
+	b := &pgx.Batch{}
+	if err := queueRows(b, changes); err != nil {
+		return err
+	}
+	queueReasons(b, changes)
+	queueLabels(b, changes)
+	queueDrains(b, changes)
+	results := tx.SendBatch(ctx, b)
+	for range b.Len() {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close()
+			return fmt.Errorf("save the node: %w", err)
+		}
+	}
+	if err := results.Close(); err != nil {
+		return fmt.Errorf("save the node: %w", err)
+	}
+	return nil
+}
+
+func queueRows(b *pgx.Batch, changes []change) error {
+	rows := make([]row, len(changes))
+	for i, c := range changes {
+		n := c.after
+		r := row{
+			ID: n.ID, Hostname: n.Hostname, Version: n.Version, ProvisionState: string(n.ProvisionState), Cordoned: n.Cordoned(),
+			Maintenance: n.Maintenance, Connectivity: string(n.Connectivity), ConnectivitySince: n.ConnectivitySince,
+			IdentityGeneration: n.IdentityGeneration, Credential: string(n.Credential), CredentialSince: n.CredentialSince,
+			ChangedBy: n.ChangedBy, ChangedAt: n.ChangedAt, DeletedAt: n.DeletedAt,
+		}
+		if f := n.Failure; f != nil {
+			r.FailurePhase, r.FailureMessage, r.FailureAt = &f.Phase, &f.Message, &f.At
+		}
+		if c := n.Cordon; c != nil {
+			r.CordonBy, r.CordonAt = &c.By, &c.At
+			if c.Reason != "" {
+				r.CordonReason = &c.Reason
+			}
+		}
+		rows[i] = r
+	}
+	body, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("save the node: %w", err)
+	}
+	b.Queue(updateNodes, string(body))
+	return nil
+}
+
+// queueReasons writes only the difference, so that a reason that another controller owns is never rewritten.
+func queueReasons(b *pgx.Batch, changes []change) {
+	var goneNodes, gone, nodes, names, owners, bys, messages []string
+	var sinces []time.Time
+	for _, c := range changes {
+		for _, r := range c.before.Reasons {
+			if !slices.ContainsFunc(c.after.Reasons, func(o Reason) bool { return o.Name == r.Name }) {
+				goneNodes, gone = append(goneNodes, c.after.ID), append(gone, r.Name)
+			}
+		}
+		for _, r := range c.after.Reasons {
+			if !slices.Contains(c.before.Reasons, r) {
+				nodes, names, owners = append(nodes, c.after.ID), append(names, r.Name), append(owners, r.Owner)
+				bys, messages, sinces = append(bys, r.By), append(messages, r.Message), append(sinces, r.Since)
+			}
+		}
+	}
+	if len(gone) > 0 {
+		b.Queue(`delete from node_reasons r using unnest($1::text[], $2::text[]) as x(node_id, reason)
+			where r.node_id = x.node_id and r.reason = x.reason`, goneNodes, gone)
+	}
+	if len(names) > 0 {
+		b.Queue(`insert into node_reasons (node_id, reason, owner, by, message, since)
+			select node_id, reason, owner, nullif(by, ''), nullif(message, ''), since
+			from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[]) as x(node_id, reason, owner, by, message, since)
+			on conflict (node_id, reason) do update set owner = excluded.owner, by = excluded.by, message = excluded.message, since = excluded.since`,
+			nodes, names, owners, bys, messages, sinces)
+	}
+}
+
+
+func queueLabels(b *pgx.Batch, changes []change) {
+	var goneNodes, gone, nodes, keys, values, sources []string
+	for _, c := range changes {
+		for _, l := range c.before.Labels {
+			if !slices.ContainsFunc(c.after.Labels, func(o Label) bool { return o.Key == l.Key }) {
+				goneNodes, gone = append(goneNodes, c.after.ID), append(gone, l.Key)
+			}
+		}
+		for _, l := range c.after.Labels {
+			if !slices.Contains(c.before.Labels, l) {
+				nodes, keys = append(nodes, c.after.ID), append(keys, l.Key)
+				values, sources = append(values, l.Value), append(sources, string(l.Source))
+			}
+		}
+	}
+	if len(gone) > 0 {
+		b.Queue(`delete from node_labels l using unnest($1::text[], $2::text[]) as x(node_id, key)
+			where l.node_id = x.node_id and l.key = x.key`, goneNodes, gone)
+	}
+	if len(keys) > 0 {
+		b.Queue(`insert into node_labels (node_id, key, value, source)
+			select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])
+			on conflict (node_id, key) do update set value = excluded.value, source = excluded.source`, nodes, keys, values, sources)
+	}
+}
+
+func queueDrains(b *pgx.Batch, changes []change) {
+	for _, c := range changes {
+		d := c.after.LastDrain
+		if d == nil || Moved(&Node{LastDrain: c.before.LastDrain}, &Node{LastDrain: d}) == 0 {
+			continue
+		}
+		if c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID {
+			b.Queue(`insert into node_drains (id, node_id, state, reason, by, started_at) values ($1, $2, $3, nullif($4, ''), $5, $6)`,
+				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt)
+			continue
+		}
+		b.Queue(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,
+			d.ID, d.State, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
+	}
+}
