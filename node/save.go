@@ -132,7 +132,6 @@ func queueReasons(b *pgx.Batch, changes []change) {
 	}
 }
 
-
 func queueLabels(b *pgx.Batch, changes []change) {
 	var goneNodes, gone, nodes, keys, values, sources []string
 	for _, c := range changes {

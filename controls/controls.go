@@ -1,0 +1,73 @@
+// Package controls is what an operator does to a node. Each control is a pure decision on the node that moves exactly one axis, and goes through the
+// node's one write path. This is the only room that knows all the parts.
+package controls
+
+import (
+	"context"
+
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
+)
+
+// Controls are the operator's verbs.
+type Controls struct {
+	Nodes *node.Store
+	Jobs  *placement.Jobs
+}
+
+// Cordon stops new work from landing on a node and changes nothing else. Cordoning a cordoned node changes nothing, whoever holds it.
+func (c *Controls) Cordon(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return c.Nodes.Change(ctx, e, cordonControl())
+}
+
+// Uncordon lifts the cordon and ends a drain that runs. Taints, maintenance and other reasons stay.
+func (c *Controls) Uncordon(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return c.Nodes.Change(ctx, e, uncordonControl())
+}
+
+// Drain cordons a node and has the drain controller wait until it holds no live allocation. Nothing is evicted. Draining a node that is draining
+// changes nothing.
+func (c *Controls) Drain(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return c.Nodes.Change(ctx, e, c.drainControl())
+}
+
+// All gives every control, for tests that hold for all of them: a new control joins by standing here.
+func (c *Controls) All() []node.Control {
+	return []node.Control{cordonControl(), uncordonControl(), c.drainControl(), drainedControl(false)}
+}
+
+// Offer says whether a control is offered on a node now and, if not, why.
+type Offer struct {
+	Control string
+	Action  iam.Action
+	Enabled bool
+	Because string
+}
+
+// Offers judges the operator's controls by the decisions that they themselves use: a control whose decision would do nothing or refuse is not offered.
+// may holds the actions that the caller has.
+func (c *Controls) Offers(n *node.Node, may map[iam.Action]bool) []Offer {
+	var offers []Offer
+	for _, o := range []struct {
+		control node.Control
+		idle    string
+	}{
+		{cordonControl(), "the node is cordoned already"},
+		{uncordonControl(), "the node is not cordoned"},
+		{c.drainControl(), "the node is draining already"},
+	} {
+		offer := Offer{Control: o.control.Name, Action: o.control.Action, Enabled: true}
+		fact, err := o.control.Decide(n.Clone(), node.Act{})
+		switch {
+		case !may[o.control.Action]:
+			offer.Enabled, offer.Because = false, "it needs "+string(o.control.Action)+" and the tenant that owns the node"
+		case err != nil:
+			offer.Enabled, offer.Because = false, err.Error()
+		case fact == nil:
+			offer.Enabled, offer.Because = false, o.idle
+		}
+		offers = append(offers, offer)
+	}
+	return offers
+}

@@ -1,0 +1,171 @@
+package controls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
+)
+
+// DrainController is the actor that ends drains.
+const DrainController = "drain-controller"
+
+// lookAtLeast is how often the controller looks at a drain when nothing wakes it.
+const lookAtLeast = 5 * time.Minute
+
+// DrainJob is a drain's primary job: it looks, and snoozes until the next look. The drain id lets a job of an ended drain see that it is over.
+type DrainJob struct {
+	NodeID  string `json:"node_id"`
+	DrainID string `json:"drain_id"`
+}
+
+// Kind names the job.
+func (DrainJob) Kind() string { return "drain" }
+
+// Drainage are the fields of node.draining.
+type Drainage struct {
+	DrainID string `json:"drainId"`
+}
+
+// Drained are the fields of node.drained.
+type Drained struct {
+	DrainID         string `json:"drainId"`
+	ConfirmedByNode bool   `json:"confirmedByNode"`
+}
+
+func (c *Controls) drainControl() node.Control {
+	return node.Control{
+		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Decide: drain,
+		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
+			if err := tx.Locks(db.LockRiver); err != nil {
+				return err
+			}
+			job := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}
+			if _, err := c.Jobs.InsertTx(ctx, tx.Lib(), job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
+				return fmt.Errorf("hand the node to the drain controller: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// drain keeps the author and reason of a cordon that is there, and publishes node.draining only, also where it cordons.
+func drain(n *node.Node, a node.Act) (*node.Fact, error) {
+	if n.Running() != nil {
+		return nil, nil //nolint:nilnil // nothing to do
+	}
+	if !n.Cordoned() {
+		n.Cordon = &node.Cordon{Reason: a.Reason, By: a.Who.Name, At: a.Now}
+	}
+	n.LastDrain = &node.Drain{ID: id.New(id.Drain), NodeID: n.ID, State: node.Draining, Reason: a.Reason, By: a.Who.Name, StartedAt: a.Now}
+	n.AddReason(node.Reason{Name: node.ReasonDraining, Owner: DrainController, By: a.Who.Name, Message: a.Reason, Since: a.Now})
+	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID}}, nil
+}
+
+func drainedControl(confirmed bool) node.Control {
+	return node.Control{
+		Name: "drained", Axes: node.AxisDrain,
+		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
+			d := n.Running()
+			if d == nil {
+				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile
+			}
+			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, a.Who.Name, &confirmed
+			n.RemoveReason(node.ReasonDraining)
+			return &node.Fact{Type: "node.drained", Reason: d.Reason, Data: Drained{DrainID: d.ID, ConfirmedByNode: confirmed}}, nil
+		},
+	}
+}
+
+// Look is what a look at a drain found.
+type Look struct {
+	// Over says that no drain runs on the node any more.
+	Over bool
+	// DrainID is the drain that runs.
+	DrainID string
+	// Next is how long to wait for the next look while one runs.
+	Next time.Duration
+}
+
+// LookAtDrain ends the node's drain if the node holds no live allocation, in one transaction with node.drained. It is idempotent and safe to call at
+// any time by anyone: the job, the interval timer, and the server after a drain or a release.
+func (c *Controls) LookAtDrain(ctx context.Context, nodeID string) (Look, error) {
+	held, err := placement.Holding(ctx, c.Nodes.DB.Pool(), nodeID)
+	if err != nil {
+		return Look{}, err
+	}
+	if held.Live > 0 {
+		return c.waits(ctx, nodeID, held)
+	}
+	look := Look{Over: true}
+	_, err = c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		look = Look{Over: true}
+		// The lock first: a booking that is under way either commits before and is seen below, or is refused by the cordon after.
+		nodes, err := node.LockTx(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		n, ok := nodes[nodeID]
+		if !ok || n.Running() == nil {
+			return nil
+		}
+		held, err := placement.Holding(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		if held.Live > 0 {
+			look = Look{DrainID: n.LastDrain.ID, Next: nextLook(held)}
+			return nil
+		}
+		confirmed, err := liveness.ConfirmsEmpty(ctx, tx, nodeID)
+		if err != nil {
+			return err
+		}
+		_, err = c.Nodes.ChangeManyTx(ctx, tx, node.Many{IDs: []string{nodeID}, Who: iam.System(DrainController)}, drainedControl(confirmed))
+		return err
+	})
+	if err != nil {
+		return Look{}, err
+	}
+	return look, nil
+}
+
+// waits answers for a node that still holds something; a drain that was cancelled meanwhile is over.
+func (c *Controls) waits(ctx context.Context, nodeID string, held placement.Held) (Look, error) {
+	var drainID string
+	err := c.Nodes.DB.Pool().QueryRow(ctx, `select id from node_drains where node_id = $1 and state = 'DRAINING'`, nodeID).Scan(&drainID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Look{Over: true}, nil
+	}
+	if err != nil {
+		return Look{}, fmt.Errorf("look at the drain: %w", err)
+	}
+	return Look{DrainID: drainID, Next: nextLook(held)}, nil
+}
+
+// nextLook is the seed's: at the earliest allocation end, and at least every 5 minutes.
+func nextLook(h placement.Held) time.Duration {
+	if h.NextEnd != nil && *h.NextEnd < lookAtLeast {
+		return *h.NextEnd
+	}
+	return lookAtLeast
+}
+
+// RunningDrains lists the nodes with a drain that runs, for the sweep that re-inserts what got lost.
+func (c *Controls) RunningDrains(ctx context.Context) ([]DrainJob, error) {
+	rows, err := c.Nodes.DB.Pool().Query(ctx, `select node_id, id from node_drains where state = 'DRAINING' order by node_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the running drains: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[DrainJob])
+}

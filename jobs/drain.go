@@ -1,0 +1,66 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/placement"
+)
+
+type drainWorker struct {
+	river.WorkerDefaults[controls.DrainJob]
+
+	controls *controls.Controls
+}
+
+// Work looks at the drain and snoozes until the next look. A job whose drain is no longer the running one ends.
+func (w *drainWorker) Work(ctx context.Context, job *river.Job[controls.DrainJob]) error {
+	look, err := w.controls.LookAtDrain(ctx, job.Args.NodeID)
+	if err != nil {
+		return err
+	}
+	if look.Over || look.DrainID != job.Args.DrainID {
+		return nil
+	}
+	return river.JobSnooze(max(look.Next, 10*time.Millisecond))
+}
+
+type drainWakeWorker struct {
+	river.WorkerDefaults[placement.DrainWake]
+
+	controls *controls.Controls
+}
+
+// Work looks once; the drain's primary job goes on waiting if it is not over.
+func (w *drainWakeWorker) Work(ctx context.Context, job *river.Job[placement.DrainWake]) error {
+	_, err := w.controls.LookAtDrain(ctx, job.Args.NodeID)
+	return err
+}
+
+// DrainSweep looks at every running drain, so that a job that got lost delays none by more than a minute.
+type DrainSweep struct{}
+
+// Kind names the job.
+func (DrainSweep) Kind() string { return "drain_sweep" }
+
+type drainSweepWorker struct {
+	river.WorkerDefaults[DrainSweep]
+
+	controls *controls.Controls
+}
+
+// Work looks at every running drain once.
+func (w *drainSweepWorker) Work(ctx context.Context, _ *river.Job[DrainSweep]) error {
+	drains, err := w.controls.RunningDrains(ctx)
+	if err != nil {
+		return err
+	}
+	nodeIDs := make([]string, len(drains))
+	for i, d := range drains {
+		nodeIDs[i] = d.NodeID
+	}
+	return look(ctx, w.controls, nodeIDs)
+}

@@ -1,0 +1,38 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+const tidySnooze = time.Minute
+
+// Tidy runs one of the periodic acts that keep the database in order.
+type Tidy struct {
+	Name string `json:"name"`
+}
+
+// Kind names the job.
+func (Tidy) Kind() string { return "tidy" }
+
+type tidyWorker struct {
+	river.WorkerDefaults[Tidy]
+
+	parts Parts
+}
+
+// Work runs the act of that name. One that this binary does not know was scheduled by another version and is left to it.
+func (w *tidyWorker) Work(ctx context.Context, job *river.Job[Tidy]) error {
+	for _, t := range w.parts.Tidy {
+		if t.Name == job.Args.Name {
+			if err := t.Run(ctx); err != nil {
+				return fmt.Errorf("%s: %w", t.Name, err)
+			}
+			return nil
+		}
+	}
+	return river.JobSnooze(tidySnooze)
+}

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+)
+
+// New is a machine that joins for the first time.
+type New struct {
+	// Key is the fingerprint of its identity key.
+	Key string
+	// PoolID is the pool it joins; its tenant becomes the owner.
+	PoolID string
+	// Hostname is what the machine calls itself.
+	Hostname string
+	// By is who brought it in.
+	By string
+}
+
+// CreateTx makes the node's row, in ADOPTING and with a trusted credential, lets its owner see it, and begins its liveness: a machine whose first
+// Hello is still queued counts from here. A live node with the same key is CONFLICT; an unknown pool is NOT_FOUND.
+func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
+	if err := tx.Locks(db.LockNode); err != nil {
+		return nil, err
+	}
+	nodeID := id.New(id.Node)
+	rows, err := tx.Query(ctx, `
+		insert into nodes as n (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
+		select $1, $2, p.tenant_id, p.id, $4, 'ADOPTING', 'TRUSTED', $5 from pools p where p.id = $3
+		returning `+columns, nodeID, n.Key, n.PoolID, n.Hostname, n.By)
+	if err != nil {
+		return nil, fmt.Errorf("make the node: %w", err)
+	}
+	made, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, fault.New(fault.NotFound, fault.Details{"poolId": n.PoolID}, "no pool %s", n.PoolID)
+	case errors.As(err, &pg) && pg.ConstraintName == "nodes_key":
+		return nil, fault.New(fault.Conflict, nil, "a node with this identity key exists")
+	case err != nil:
+		return nil, fmt.Errorf("make the node: %w", err)
+	}
+	if err := iam.ProjectTx(ctx, tx, made.TenantID, made.ID, iam.Owner); err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(ctx, `insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, made.ID)
+	if err != nil {
+		return nil, fmt.Errorf("begin the node's liveness: %w", err)
+	}
+	return made, nil
+}
+
+// Locked is a node whose row the transaction holds, with who sees it and the database's time after the lock was got.
+type Locked struct {
+	*Node
+	Audience events.Audience
+	Now      time.Time
+}
+
+// LockTx locks nodes in the order of their ids and loads them: for verbs that do not change the node but must not race with what does, like a
+// booking with a drain. A node that is absent or deleted is not in the answer.
+func LockTx(ctx context.Context, tx *db.Tx, ids ...string) (map[string]Locked, error) {
+	got, err := lock(ctx, tx, ids, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]Locked, len(got.nodes))
+	for _, n := range got.nodes {
+		if n.DeletedAt == nil {
+			out[n.ID] = Locked{Node: n, Audience: got.audiences[n.ID], Now: got.now}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,422 @@
+// Package placement books nodes: reservations, the allocations they hold, when these begin and end, and the waking of drains that wait for them.
+//
+// live (also called open) means not released and not ended, future bookings included. It is a fact that is written, by a release or by the interval
+// timer, and never read off a clock.
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/node"
+)
+
+// Jobs is the insert-only River client that verbs put follow-up jobs in with, in their own transaction.
+type Jobs = river.Client[pgx.Tx]
+
+// Bookings makes, releases and ends reservations.
+type Bookings struct {
+	DB        *db.DB
+	Authority *iam.Authority
+	Jobs      *Jobs
+}
+
+// Reservation is a booking.
+type Reservation struct {
+	ID         string
+	TenantID   string
+	Reason     string
+	CreatedBy  string
+	CreatedAt  time.Time
+	ReleasedAt *time.Time
+	ReleasedBy string
+	EndedAt    *time.Time
+}
+
+// State is where a reservation stands.
+type State string
+
+// The states of a reservation.
+const (
+	Active   State = "ACTIVE"
+	Released State = "RELEASED"
+	Ended    State = "ENDED"
+)
+
+// State gives where the reservation stands.
+func (r *Reservation) State() State {
+	switch {
+	case r.ReleasedAt != nil:
+		return Released
+	case r.EndedAt != nil:
+		return Ended
+	}
+	return Active
+}
+
+// Allocation is a share of one node for one interval.
+type Allocation struct {
+	ID            string
+	ReservationID string
+	TenantID      string
+	NodeID        string
+	StartsAt      time.Time
+	EndsAt        *time.Time
+	StartedAt     *time.Time
+	ReleasedAt    *time.Time
+	EndedAt       *time.Time
+}
+
+// Live says that the allocation is neither released nor ended; one that begins later is live too.
+func (a *Allocation) Live() bool { return a.ReleasedAt == nil && a.EndedAt == nil }
+
+// Future says that the allocation is live and has not begun.
+func (a *Allocation) Future() bool { return a.Live() && a.StartedAt == nil }
+
+const (
+	reservationColumns = `r.id, r.tenant_id, coalesce(r.reason, ''), r.created_by, r.created_at, r.released_at, coalesce(r.released_by, ''), r.ended_at`
+	allocationColumns  = `a.id, a.reservation_id, a.tenant_id, a.node_id, a.starts_at, a.ends_at, a.started_at, a.released_at, a.ended_at`
+	liveCondition      = `a.released_at is null and a.ended_at is null`
+)
+
+// DrainWake has the drain of a node looked at once: something that it may have waited for is gone. Wakes are never unique, since River's
+// uniqueness would swallow one while another is scheduled or running.
+type DrainWake struct {
+	NodeID string `json:"node_id"`
+}
+
+// Kind names the job.
+func (DrainWake) Kind() string { return "drain_wake" }
+
+// QueueDrains is the queue of drains and their wakes.
+const QueueDrains = "drains"
+
+// wakeTx wakes the drains that run on the nodes. The transaction holds the nodes, so a drain that begins meanwhile looks after it.
+func (b *Bookings) wakeTx(ctx context.Context, tx *db.Tx, nodes map[string]node.Locked) ([]string, error) {
+	var woken []string
+	for nodeID, n := range nodes {
+		if n.Running() == nil {
+			continue
+		}
+		if err := tx.Locks(db.LockRiver); err != nil {
+			return nil, err
+		}
+		if _, err := b.Jobs.InsertTx(ctx, tx.Lib(), DrainWake{NodeID: nodeID}, &river.InsertOpts{Queue: QueueDrains}); err != nil {
+			return nil, fmt.Errorf("wake the drain: %w", err)
+		}
+		woken = append(woken, nodeID)
+	}
+	return woken, nil
+}
+
+// Booking asks for a share of a named node.
+type Booking struct {
+	Who      iam.Actor
+	TenantID string
+	NodeID   string
+	// StartsAt is when the interval begins; nil means now.
+	StartsAt *time.Time
+	// EndsAt is when it ends; nil means open-ended. Not together with Duration.
+	EndsAt *time.Time
+	// Duration is how long it lasts from its beginning; zero means that EndsAt says.
+	Duration  time.Duration
+	Reason    string
+	RequestID string
+}
+
+// Outcome is what a change of a reservation did.
+type Outcome struct {
+	Reservation Reservation
+	Changed     bool
+	Cursor      events.Cursor
+	// Woken are the nodes whose drains may be over now; the caller looks at them after it has answered.
+	Woken []string
+}
+
+// maxDuration bounds an interval: ten years.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+func (b Booking) check() error {
+	if err := id.Tenant("tenantId", b.TenantID); err != nil {
+		return err
+	}
+	if err := id.Check(id.Node, "nodeId", b.NodeID); err != nil {
+		return err
+	}
+	switch {
+	case b.Duration != 0 && b.EndsAt != nil:
+		return fault.Invalid("durationSeconds", "cannot stand together with endsAt", 0)
+	case b.Duration < 0 || b.Duration > maxDuration:
+		return fault.Invalid("durationSeconds", "must be between 1 and 315360000", 0)
+	case b.EndsAt != nil && b.StartsAt != nil && !b.EndsAt.After(*b.StartsAt):
+		return fault.Invalid("endsAt", "must be after startsAt", 0)
+	}
+	return node.CheckReason(b.Reason)
+}
+
+// Create books. The gate is asked under the node's lock, so a booking and a drain or a cordon never pass each other: it stands before, and is waited
+// for, or it is refused with INVALID_STATE and the gate's sentences.
+func (b *Bookings) Create(ctx context.Context, booking Booking) (Outcome, error) {
+	if err := booking.check(); err != nil {
+		return Outcome{}, err
+	}
+	request, err := iam.NewRequest(booking.Who, booking.RequestID, "reservation.create",
+		[]any{booking.TenantID, booking.NodeID, booking.StartsAt, booking.EndsAt, booking.Duration, booking.Reason})
+	if err != nil {
+		return Outcome{}, err
+	}
+	if _, err := b.Authority.OnNode(ctx, b.DB.Pool(), booking.Who, iam.ReservationsCreate, booking.TenantID, booking.NodeID); err != nil {
+		return Outcome{}, err
+	}
+	var out Outcome
+	done, err := b.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = Outcome{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if replay != nil {
+			return replayed(ctx, tx, booking.TenantID, replay, &out)
+		}
+		nodes, err := node.LockTx(ctx, tx, booking.NodeID)
+		if err != nil {
+			return err
+		}
+		n, ok := nodes[booking.NodeID]
+		if !ok {
+			return iam.NoSuchNode(booking.NodeID)
+		}
+		if gate := node.Gate(n.Node, booking.TenantID, node.Device, n.Now); !gate.Placeable {
+			return fault.New(fault.InvalidState,
+				fault.Details{"provisionState": string(n.ProvisionState), "cordoned": n.Cordoned(), "because": gate.Because},
+				"node %s takes no new work: %s", n.ID, strings.Join(gate.Because, "; "))
+		}
+		out.Reservation, err = b.insertTx(ctx, tx, booking, n)
+		if err != nil {
+			return err
+		}
+		out.Changed = true
+		request.Finish(tx, true, events.Cursor{}, out.Reservation.ID)
+		return nil
+	})
+	return finish(out, done, err)
+}
+
+func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n node.Locked) (Reservation, error) {
+	starts := n.Now
+	if booking.StartsAt != nil && booking.StartsAt.After(n.Now) {
+		starts = *booking.StartsAt
+	}
+	ends := booking.EndsAt
+	if booking.Duration > 0 {
+		e := starts.Add(booking.Duration)
+		ends = &e
+	}
+	if ends != nil && !ends.After(starts) {
+		return Reservation{}, fault.Invalid("endsAt", "must be in the future and after startsAt", 0)
+	}
+	var started *time.Time
+	if !starts.After(n.Now) {
+		started = &n.Now
+	}
+	if err := tx.Locks(db.LockNodePart); err != nil {
+		return Reservation{}, err
+	}
+	r := Reservation{
+		ID: id.New(id.Reservation), TenantID: booking.TenantID, Reason: booking.Reason, CreatedBy: booking.Who.Name, CreatedAt: n.Now,
+	}
+	allocationID := id.New(id.Allocation)
+	batch := &pgx.Batch{}
+	batch.Queue(`insert into reservations (id, tenant_id, reason, created_by, created_at) values ($1, $2, nullif($3, ''), $4, $5)`,
+		r.ID, r.TenantID, r.Reason, r.CreatedBy, r.CreatedAt)
+	batch.Queue(`insert into allocations (id, reservation_id, tenant_id, node_id, starts_at, ends_at, started_at) values ($1, $2, $3, $4, $5, $6, $7)`,
+		allocationID, r.ID, r.TenantID, n.ID, starts, ends, started)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return Reservation{}, fmt.Errorf("write the booking: %w", err)
+	}
+	if n.TenantID != r.TenantID {
+		if err := iam.ProjectTx(ctx, tx, r.TenantID, n.ID, iam.Allocated); err != nil {
+			return Reservation{}, err
+		}
+	}
+	return r, events.Append(tx, events.Entry{
+		Type: "reservation.created", TenantID: r.TenantID, NodeID: n.ID, Actor: booking.Who.Name, Reason: booking.Reason, RequestID: booking.RequestID,
+		Data:     map[string]any{"reservationId": r.ID, "allocationIds": []string{allocationID}, "startsAt": starts, "endsAt": ends},
+		Audience: audience(r.TenantID, n.TenantID),
+	})
+}
+
+// audience of a booking: the whole for the tenant whose it is, a reduced form for the node's owner.
+func audience(tenant, owner string) events.Audience {
+	if tenant == owner {
+		return events.Audience{Full: []string{tenant}}
+	}
+	return events.Audience{Full: []string{tenant}, Reduced: []string{owner}}
+}
+
+// Release asks to end a reservation.
+type Release struct {
+	Who           iam.Actor
+	TenantID      string
+	ReservationID string
+	Reason        string
+	RequestID     string
+}
+
+// Release ends a reservation with all that it holds, and wakes the drains that waited for it. A released or ended one is left as it is.
+func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
+	if err := id.Tenant("tenantId", rel.TenantID); err != nil {
+		return Outcome{}, err
+	}
+	if err := id.Check(id.Reservation, "reservationId", rel.ReservationID); err != nil {
+		return Outcome{}, err
+	}
+	if err := node.CheckReason(rel.Reason); err != nil {
+		return Outcome{}, err
+	}
+	request, err := iam.NewRequest(rel.Who, rel.RequestID, "reservation.release", []any{rel.TenantID, rel.ReservationID, rel.Reason})
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := b.Authority.OnTenant(ctx, b.DB.Pool(), rel.Who, iam.ReservationsEnd, rel.TenantID); err != nil {
+		return Outcome{}, err
+	}
+	var out Outcome
+	done, err := b.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = Outcome{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if replay != nil {
+			return replayed(ctx, tx, rel.TenantID, replay, &out)
+		}
+		if err := tx.Locks(db.LockReservation); err != nil {
+			return err
+		}
+		out.Reservation, err = one(ctx, tx, rel.TenantID, rel.ReservationID, "for no key update")
+		if err != nil {
+			return err
+		}
+		if out.Reservation.State() != Active {
+			if out.Cursor, err = events.Head(ctx, tx); err != nil {
+				return err
+			}
+			request.Finish(tx, false, out.Cursor, rel.ReservationID)
+			return nil
+		}
+		if err := b.releaseTx(ctx, tx, rel, &out); err != nil {
+			return err
+		}
+		request.Finish(tx, true, events.Cursor{}, rel.ReservationID)
+		return nil
+	})
+	return finish(out, done, err)
+}
+
+func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, out *Outcome) error {
+	allocations, err := byReservation(ctx, tx, []string{rel.ReservationID})
+	if err != nil {
+		return err
+	}
+	var nodeIDs, allocationIDs []string
+	for _, a := range allocations[rel.ReservationID] {
+		if a.Live() {
+			nodeIDs, allocationIDs = append(nodeIDs, a.NodeID), append(allocationIDs, a.ID)
+		}
+	}
+	nodes, err := node.LockTx(ctx, tx, nodeIDs...)
+	if err != nil {
+		return err
+	}
+	if err := tx.Locks(db.LockNodePart); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, `
+		with freed as (
+			update allocations a set released_at = clock_timestamp() where reservation_id = $1 and `+liveCondition+`)
+		update reservations r set released_at = clock_timestamp(), released_by = $2 where id = $1 returning `+reservationColumns,
+		rel.ReservationID, rel.Who.Name)
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	if out.Reservation, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation]); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	out.Changed = true
+	for _, n := range nodes {
+		err := events.Append(tx, events.Entry{
+			Type: "reservation.released", TenantID: rel.TenantID, NodeID: n.ID, Actor: rel.Who.Name, Reason: rel.Reason, RequestID: rel.RequestID,
+			Data:     map[string]any{"reservationId": rel.ReservationID, "allocationIds": allocationIDs},
+			Audience: audience(rel.TenantID, n.TenantID),
+		})
+		if err != nil {
+			return err
+		}
+		if err := withdrawTx(ctx, tx, rel.TenantID, n.ID); err != nil {
+			return err
+		}
+	}
+	out.Woken, err = b.wakeTx(ctx, tx, nodes)
+	return err
+}
+
+// withdrawTx ends the sight that an allocation gave, when the tenant holds no live one on the node any more.
+func withdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string) error {
+	var holds bool
+	err := tx.QueryRow(ctx, `select exists (select from allocations a where a.node_id = $1 and a.tenant_id = $2 and `+liveCondition+`)`,
+		nodeID, tenant).Scan(&holds)
+	if err != nil {
+		return fmt.Errorf("read what the tenant holds: %w", err)
+	}
+	if holds {
+		return nil
+	}
+	return iam.WithdrawTx(ctx, tx, tenant, nodeID, iam.Allocated)
+}
+
+func replayed(ctx context.Context, tx *db.Tx, tenant string, replay *iam.Replay, out *Outcome) error {
+	if len(replay.Made) != 1 {
+		return fmt.Errorf("the request's row names %d reservations", len(replay.Made))
+	}
+	r, err := one(ctx, tx, tenant, replay.Made[0], "")
+	*out = Outcome{Reservation: r, Changed: replay.Changed, Cursor: replay.Cursor}
+	return err
+}
+
+func finish(out Outcome, done db.Committed, err error) (Outcome, error) {
+	if err != nil {
+		return Outcome{}, err
+	}
+	if done.Position > 0 {
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+	}
+	return out, nil
+}
+
+func one(ctx context.Context, q db.Querier, tenant, reservationID, suffix string) (Reservation, error) {
+	rows, err := q.Query(ctx, "select "+reservationColumns+" from reservations r where r.id = $1 and r.tenant_id = $2 "+suffix, reservationID, tenant)
+	if err != nil {
+		return Reservation{}, fmt.Errorf("read the reservation: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Reservation{}, fault.New(fault.NotFound, fault.Details{"reservationId": reservationID},
+			"no reservation %s in tenant %s", reservationID, tenant)
+	}
+	if err != nil {
+		return Reservation{}, fmt.Errorf("read the reservation: %w", err)
+	}
+	return r, nil
+}
