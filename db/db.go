@@ -51,6 +51,7 @@ type DB struct {
 
 	mu       sync.RWMutex
 	onCommit []func(Committed)
+	onFault  []func(context.Context, error) bool
 }
 
 // Querier is what both the pool and a transaction offer: for reads that do not care which of the two they run on.
@@ -136,6 +137,14 @@ func (d *DB) OnLogCommit(fn func(Committed)) {
 	d.onCommit = append(d.onCommit, fn)
 }
 
+// OnFault has fn called when a transaction has failed and been rolled back. When fn has removed the cause it says true, and the transaction is
+// tried again, as after a fault of the kinds that [DB.Do] names.
+func (d *DB) OnFault(fn func(context.Context, error) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onFault = append(d.onFault, fn)
+}
+
 // attempts is how often Do runs a transaction that PostgreSQL refuses for no fault of the caller's: once, and three times more.
 const attempts = 4
 
@@ -146,7 +155,7 @@ const attempts = 4
 func (d *DB) Do(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) (Committed, error) {
 	for attempt := 1; ; attempt++ {
 		done, err := d.once(ctx, fn)
-		if err == nil || !retryable(err) {
+		if err == nil || !retryable(err) && !d.repaired(ctx, err) {
 			return done, err
 		}
 		if attempt == attempts {
@@ -168,9 +177,22 @@ func (d *DB) once(ctx context.Context, fn func(ctx context.Context, tx *Tx) erro
 	}
 	defer tx.end(ctx)
 	if err := fn(ctx, tx); err != nil {
-		return Committed{}, err
+		return Committed{}, tx.lost(ctx, err)
 	}
-	return tx.commit(ctx)
+	done, err := tx.commit(ctx)
+	return done, tx.lost(ctx, err)
+}
+
+func (d *DB) repaired(ctx context.Context, err error) bool {
+	d.mu.RLock()
+	repairs := d.onFault
+	d.mu.RUnlock()
+	for _, repair := range repairs {
+		if repair(ctx, err) {
+			return true
+		}
+	}
+	return false
 }
 
 func retryable(err error) bool {

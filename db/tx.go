@@ -82,7 +82,10 @@ func (d *DB) begin(ctx context.Context) (*Tx, error) {
 	}
 	if _, err := conn.Exec(ctx, "begin"); err != nil {
 		conn.Release()
-		return nil, fmt.Errorf("begin: %w", err)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
 	}
 	return &Tx{db: d, conn: conn}, nil
 }
@@ -165,11 +168,10 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	var done Committed
 	results := tx.conn.SendBatch(ctx, batch)
 	err := tx.readFinal(results, &done)
-	if closed := results.Close(); err == nil {
-		err = closed
-	}
+	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing.
+	_ = results.Close()
 	if err != nil {
-		return Committed{}, commitError(err)
+		return Committed{}, tx.commitError(err)
 	}
 	tx.ended = true
 	tx.conn.Release()
@@ -214,16 +216,33 @@ func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) error {
 }
 
 // commitError tells a refusal by the server, after which nothing is committed, from a lost connection, after which nobody knows.
-func commitError(err error) error {
+func (tx *Tx) commitError(err error) error {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return fmt.Errorf("commit: %w", err)
-	}
-	if !errors.Is(err, errSwallowed) {
+	if !errors.As(err, &pg) && tx.conn.Conn().IsClosed() {
 		return fault.Because(fault.Unavailable, err, nil,
 			"the database was lost while it committed, so the outcome is unknown; send the same request id again to learn it")
 	}
 	return fmt.Errorf("commit: %w", err)
+}
+
+// lost gives an error without a code its code when the database has let the transaction down before the commit: it is restarting, or has cut the
+// connection or a statement that took too long. Nothing is committed then.
+func (tx *Tx) lost(ctx context.Context, err error) error {
+	var f *fault.Error
+	if err == nil || ctx.Err() != nil || errors.As(err, &f) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code[:2] {
+		case "08", "53", "57": // connection_exception, insufficient_resources, operator_intervention
+		default:
+			return err
+		}
+	} else if !tx.conn.Conn().IsClosed() {
+		return err
+	}
+	return fault.Because(fault.Unavailable, err, nil, "the database could not finish it, and nothing was changed; try again")
 }
 
 // end gives the connection back. After an error it rolls back first; a connection that cannot is closed.

@@ -2,13 +2,12 @@ package events
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"context"
-	"fmt"
-	"strings"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/id"
@@ -46,6 +45,14 @@ type Event struct {
 type Audience struct {
 	Full    []string
 	Reduced []string
+}
+
+// Sees says whether the tenant is in the audience, and whether it sees the whole.
+func (a Audience) Sees(tenant string) (full, some bool) {
+	if slices.Contains(a.Full, tenant) {
+		return true, true
+	}
+	return false, slices.Contains(a.Reduced, tenant)
 }
 
 // Entry is an event to be written. Position, time and id come with the commit.
@@ -123,13 +130,3 @@ with clock as (
     with ordinality as e (id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for, place)
 )
 select position, at, epoch from clock`
-
-// Head gives the log's newest position, and its epoch. Inside a transaction that holds a row lock it is a position at or after every event that
-// changed that row.
-func Head(ctx context.Context, q db.Querier) (Cursor, error) {
-	c := Cursor{}
-	if err := q.QueryRow(ctx, "select epoch, position from event_clock").Scan(&c.Epoch, &c.Position); err != nil {
-		return Cursor{}, fmt.Errorf("read the log's head: %w", err)
-	}
-	return c, nil
-}

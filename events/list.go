@@ -1,0 +1,101 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Order is how a list is sorted.
+type Order string
+
+// The orders, with the words of the API's contract.
+const (
+	NewestFirst Order = "NEWEST_FIRST"
+	OldestFirst Order = "OLDEST_FIRST"
+)
+
+// ListFilter says which part of the history is wanted.
+type ListFilter struct {
+	Filter
+	// Actor picks the events of one actor; empty means of all.
+	Actor string
+	// Since and Until bound the time: at or after Since, before Until.
+	Since, Until *time.Time
+	// Order is NewestFirst when it is empty.
+	Order Order
+	// First is how many events a page has, 1 to 500.
+	First int
+	// After is the position of the last event of the page before; nil means the first page.
+	After *int64
+}
+
+// maxList is the biggest page of a list.
+const maxList = 500
+
+// List reads a page of the history, and whether there is more after it, in one statement. It looks only at events whose audience the tenant is
+// in; what the reader may see of each is for the caller's [Visibility].
+func List(ctx context.Context, q db.Querier, f ListFilter) (list []Event, more bool, err error) {
+	s, err := choose(f.Filter)
+	if err != nil {
+		return nil, false, err
+	}
+	if f.First < 1 || f.First > maxList {
+		return nil, false, fault.Invalid("first", "must be 1 to 500", 0)
+	}
+	compare, sorted := "<", "desc"
+	switch f.Order {
+	case NewestFirst, "":
+	case OldestFirst:
+		compare, sorted = ">", "asc"
+	default:
+		return nil, false, fault.Invalid("order", "must be NEWEST_FIRST or OLDEST_FIRST", 0)
+	}
+	where, args := s.where()
+	args["limit"] = f.First + 1
+	if f.Actor != "" {
+		args["actor"] = f.Actor
+		where = append(where, "e.actor = @actor")
+	}
+	if f.Since != nil {
+		args["since"] = *f.Since
+		where = append(where, "e.at >= @since")
+	}
+	if f.Until != nil {
+		args["until"] = *f.Until
+		where = append(where, "e.at < @until")
+	}
+	if f.After != nil {
+		args["after"] = *f.After
+		where = append(where, "e.position "+compare+" @after")
+	}
+	rows, err := q.Query(ctx, `
+select e.position, e.at, c.epoch, e.id, e.type, e.tenant_id, coalesce(e.node_id, ''), e.actor, coalesce(e.reason, ''),
+       coalesce(e.request_id, ''), e.data, e.full_for, e.reduced_for
+from events e cross join event_clock c
+where `+strings.Join(where, " and ")+`
+order by e.position `+sorted+` limit @limit`, args)
+	if err != nil {
+		return nil, false, fmt.Errorf("list events: %w", err)
+	}
+	list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Event, error) {
+		var e Event
+		err := row.Scan(&e.Position, &e.At, &e.Epoch, &e.ID, &e.Type, &e.TenantID, &e.NodeID, &e.Actor, &e.Reason,
+			&e.RequestID, (*[]byte)(&e.Data), &e.Audience.Full, &e.Audience.Reduced)
+		e.At = e.At.UTC()
+		return e, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list events: %w", err)
+	}
+	if len(list) > f.First {
+		return list[:f.First], true, nil
+	}
+	return list, false, nil
+}

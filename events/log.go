@@ -1,0 +1,430 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// channel is the NOTIFY channel that says "the log has grown", without saying more.
+const channel = "bc_log"
+
+// Options bound a [Log]. A zero field means its default.
+type Options struct {
+	// Ring is how many of the newest events are kept in memory for all readers together; 16,384 by default.
+	Ring int
+	// Page is how many events one statement reads at most; 1,000 by default for the tail, a quarter of it for a single reader that catches up.
+	Page int
+	// Look is how often the log is looked at when nobody says that it has grown; 1 s by default.
+	Look time.Duration
+	// Notify is the least time between two NOTIFYs of this process; 5 ms by default.
+	Notify time.Duration
+	// Recheck is how old the answer of a reader's Visibility may be when an event is given out; 1 s by default.
+	Recheck time.Duration
+	// IdleRecheck is how often a waiting reader's Visibility is asked; 5 s by default.
+	IdleRecheck time.Duration
+	// MaxLag is how many of its events a reader that had been live may leave unread; 100,000 by default, and no bound when negative.
+	MaxLag int
+	// Patience is how long a reader waits for a database that does not answer; 30 s by default.
+	Patience time.Duration
+	// Log takes what went wrong; nil means nowhere.
+	Log *slog.Logger
+}
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&o.Look, time.Second)
+	set(&o.Notify, 5*time.Millisecond)
+	set(&o.Recheck, time.Second)
+	set(&o.IdleRecheck, 5*time.Second)
+	set(&o.Patience, 30*time.Second)
+	if o.Ring == 0 {
+		o.Ring = 16384
+	}
+	if o.Page == 0 {
+		o.Page = 1000
+	}
+	if o.MaxLag == 0 {
+		o.MaxLag = 100_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Log is a process's reading end of the log: one tail reader for all its followers.
+type Log struct {
+	db   *db.DB
+	opts Options
+	log  *slog.Logger
+
+	wake chan struct{} // the tail reader should look now
+	mark chan struct{} // the other processes should be told
+
+	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
+	tail     atomic.Int64  // newest position in the ring
+	nudged   atomic.Int64  // everything up to here has been announced to the followers
+	looked   atomic.Int64  // when the tail was last known to be whole, in nanoseconds since born
+	born     time.Time
+
+	// The lock order is: followers, a follower's mu, ring.
+	followers index
+	ring      struct {
+		sync.RWMutex
+		started bool
+		epoch   int64
+		oldest  int64 // lowest position that the ring holds; above tail when it holds none
+		at      time.Time
+		slots   []*Event // by position modulo length
+	}
+
+	stop    chan struct{} // closed when Run ends
+	stopped sync.Once
+}
+
+// NewLog makes the reading end of a process. Followers may be made at once; events come as soon as [Log.Run] runs.
+//
+// It also teaches the database's transactions to make a month's partition that is missing.
+func NewLog(d *db.DB, o Options) *Log {
+	o.defaults()
+	l := &Log{
+		db: d, opts: o, log: o.Log, born: time.Now(),
+		wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	l.followers.init()
+	l.ring.slots = make([]*Event, o.Ring)
+	l.ring.oldest = 1
+	d.OnLogCommit(func(c db.Committed) {
+		signal(l.mark)
+		if c.Position > l.tail.Load() {
+			signal(l.wake)
+		}
+	})
+	d.OnFault(NewMaintenance(d, o.Log).repair)
+	return l
+}
+
+// signal puts a token into a channel of one place; one that is there already says the same.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads the log's tail, listens and notifies, until ctx ends. Then every follower ends with UNAVAILABLE and Run returns. It is called once.
+func (l *Log) Run(ctx context.Context) error {
+	defer l.stopped.Do(func() {
+		close(l.stop)
+		l.followers.all(func(f *Follower) { f.stop() })
+	})
+	var parts sync.WaitGroup
+	for name, part := range map[string]func(context.Context, *pgx.Conn) error{
+		"tail": l.readTail, "listen": l.listen, "notify": l.notify,
+	} {
+		parts.Go(func() { l.keep(ctx, name, part) })
+	}
+	parts.Wait()
+	return ctx.Err()
+}
+
+// keep runs a part on a connection of its own, and anew after each fault, until ctx ends.
+func (l *Log) keep(ctx context.Context, name string, part func(context.Context, *pgx.Conn) error) {
+	const first, most = 50 * time.Millisecond, 2 * time.Second
+	wait := first
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.connected(ctx, name, part)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > most {
+			wait = first
+		}
+		l.log.WarnContext(ctx, "the log lost its connection and takes a new one", "part", name, "error", err, "wait", wait)
+		pause(ctx, wait)
+		wait = min(2*wait, most)
+	}
+}
+
+func (l *Log) connected(ctx context.Context, name string, part func(context.Context, *pgx.Conn) error) error {
+	c := l.db.Pool().Config().ConnConfig
+	c.RuntimeParams["application_name"] += " log " + name
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer closeConn(ctx, conn)
+	return part(ctx, conn)
+}
+
+// closeConn says goodbye to the server even when ctx has ended.
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// waitFor gives the next notification, or nil when none came for a while.
+func waitFor(ctx context.Context, conn *pgx.Conn, quiet time.Duration) (*pgconn.Notification, error) {
+	ctx, cancel := context.WithTimeout(ctx, quiet)
+	defer cancel()
+	n, err := conn.WaitForNotification(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !conn.IsClosed() {
+		return nil, nil //nolint:nilnil // nothing was said, and nothing is wrong
+	}
+	return n, err
+}
+
+// answer is how long a statement of the log's own connections may take before the connection counts as lost.
+const answer = 20 * time.Second
+
+// listen waits for the other processes' notifications. A connection that says nothing for a while is asked whether it still lives: its peer may
+// be gone without a word. Meanwhile the tail reader's own look is the net.
+func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
+	const quiet = 30 * time.Second
+	if err := bounded(ctx, answer, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, "listen "+channel)
+		return err
+	}); err != nil {
+		return err
+	}
+	signal(l.wake) // for what was said before anybody listened
+	for {
+		n, err := waitFor(ctx, conn, quiet)
+		switch {
+		case err != nil:
+			return err
+		case n == nil:
+			if err := bounded(ctx, answer, conn.Ping); err != nil {
+				return err
+			}
+		case n.PID != l.notifier.Load():
+			signal(l.wake)
+		}
+	}
+}
+
+func bounded(ctx context.Context, d time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return fn(ctx)
+}
+
+// notify tells the other processes, at most once each Options.Notify, and never inside anybody's transaction: there it would hold a lock over
+// the flush of the commit and undo group commit.
+func (l *Log) notify(ctx context.Context, conn *pgx.Conn) error {
+	l.notifier.Store(conn.PgConn().PID())
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.mark:
+		}
+		if err := bounded(ctx, answer, func(ctx context.Context) error {
+			_, err := conn.Exec(ctx, "notify "+channel)
+			return err
+		}); err != nil {
+			signal(l.mark)
+			return err
+		}
+		pause(ctx, l.opts.Notify)
+	}
+}
+
+// readTail reads each new range of the log once, and puts it into the ring.
+func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
+	ticker := time.NewTicker(l.opts.Look)
+	defer ticker.Stop()
+	for {
+		whole, err := l.look(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.wake:
+		case <-ticker.C:
+		}
+	}
+}
+
+// look reads one page after the tail, and says whether that was all.
+func (l *Log) look(ctx context.Context, conn *pgx.Conn) (whole bool, err error) {
+	l.ring.RLock()
+	started, at := l.ring.started, l.ring.at
+	l.ring.RUnlock()
+	began := time.Since(l.born)
+	var p page
+	err = bounded(ctx, answer, func(ctx context.Context) (err error) {
+		if !started {
+			p, err = readPage(ctx, conn, clockPage, pgx.NamedArgs{})
+			return err
+		}
+		p, err = readPage(ctx, conn, tailPage, pgx.NamedArgs{"after": l.tail.Load(), "at": at, "limit": l.opts.Page})
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if l.take(p, started) {
+		l.log.WarnContext(ctx, "the log was replaced by another one or by an older state of itself; its readers begin anew", "head", p.Head.Position)
+	}
+	whole = l.tail.Load() >= p.Head.Position
+	if whole {
+		l.looked.Store(int64(began))
+	}
+	return whole, nil
+}
+
+// take puts a page into the ring and nudges the followers that it concerns. It says whether the log is no longer the one that the ring holds.
+func (l *Log) take(p page, started bool) (replaced bool) {
+	l.ring.Lock()
+	tail := l.tail.Load()
+	replaced = started && (p.Head.Epoch != l.ring.epoch || p.Head.Position < tail)
+	broken := !started || replaced
+	if !broken && len(p.events) < l.opts.Page {
+		// The page reaches up to the head. When events are missing in it, retention has passed the tail reader: it was away for months.
+		broken = tail+int64(len(p.events)) != p.Head.Position
+	}
+	if !broken && len(p.events) > 0 {
+		broken = p.events[0].Position != tail+1
+	}
+	if broken {
+		l.restart(p)
+		l.ring.Unlock()
+		announced := l.nudged.Load()
+		l.followers.all(func(f *Follower) { f.lookAnew(p.Span, announced) })
+		l.nudged.Store(p.Head.Position)
+		return replaced
+	}
+	size := int64(len(l.ring.slots))
+	for _, e := range p.events {
+		l.ring.slots[e.Position%size] = e
+		tail = e.Position
+		l.ring.at = e.At
+	}
+	l.ring.oldest = max(l.ring.oldest, tail-size+1)
+	l.tail.Store(tail)
+	l.ring.Unlock()
+	for _, e := range p.events {
+		l.followers.concerned(e, func(f *Follower) { f.nudge(e) })
+	}
+	l.nudged.Store(tail)
+	return false
+}
+
+// restart empties the ring and puts its tail to the page's head.
+func (l *Log) restart(p page) {
+	clear(l.ring.slots)
+	l.ring.started, l.ring.epoch, l.ring.at, l.ring.oldest = true, p.Head.Epoch, p.at, p.Head.Position+1
+	l.tail.Store(p.Head.Position)
+}
+
+// Stats is what metrics and readiness ask of a log.
+type Stats struct {
+	// Tail is the newest position that this process has read.
+	Tail int64
+	// Unseen is for how long the process hasn't known whether there is more: at most a little over [Options.Look] when all is well.
+	Unseen time.Duration
+	// Followers is how many readers there are, and Lagging how many of them have fallen out of the ring.
+	Followers, Lagging int
+}
+
+// Stats counts.
+func (l *Log) Stats() Stats {
+	s := Stats{Tail: l.tail.Load(), Unseen: time.Since(l.born) - time.Duration(l.looked.Load())}
+	l.followers.all(func(f *Follower) {
+		s.Followers++
+		if f.Lagging() {
+			s.Lagging++
+		}
+	})
+	return s
+}
+
+// index finds the followers whom an event may concern: those of its audience's tenants that follow all nodes, and those that follow its node.
+type index struct {
+	sync.RWMutex
+	by map[concern]map[*Follower]struct{}
+}
+
+type concern struct{ tenant, node string }
+
+func (x *index) init() { x.by = map[concern]map[*Follower]struct{}{} }
+
+func (x *index) add(f *Follower) {
+	x.Lock()
+	defer x.Unlock()
+	c := concern{f.want.Tenant, f.want.NodeID}
+	if x.by[c] == nil {
+		x.by[c] = map[*Follower]struct{}{}
+	}
+	x.by[c][f] = struct{}{}
+}
+
+func (x *index) remove(f *Follower) {
+	x.Lock()
+	defer x.Unlock()
+	c := concern{f.want.Tenant, f.want.NodeID}
+	delete(x.by[c], f)
+	if len(x.by[c]) == 0 {
+		delete(x.by, c)
+	}
+}
+
+func (x *index) all(fn func(*Follower)) {
+	x.RLock()
+	defer x.RUnlock()
+	for _, set := range x.by {
+		for f := range set {
+			fn(f)
+		}
+	}
+}
+
+func (x *index) concerned(e *Event, fn func(*Follower)) {
+	x.RLock()
+	defer x.RUnlock()
+	if len(x.by) == 0 {
+		return
+	}
+	for _, tenants := range [2][]string{e.Audience.Full, e.Audience.Reduced} {
+		for _, tenant := range tenants {
+			for f := range x.by[concern{tenant, ""}] {
+				fn(f)
+			}
+			if e.NodeID == "" {
+				continue
+			}
+			for f := range x.by[concern{tenant, e.NodeID}] {
+				fn(f)
+			}
+		}
+	}
+}
