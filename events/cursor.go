@@ -48,7 +48,7 @@ func ParseCursor(argument, s string) (Cursor, error) {
 }
 
 // Cursor gives the place just after the event.
-func (e *Event) Cursor() Cursor { return Cursor{Epoch: e.Epoch, Position: e.Position} }
+func (e Event) Cursor() Cursor { return Cursor{Epoch: e.Epoch, Position: e.Position} }
 
 // MarshalGQL writes the cursor as a GraphQL string.
 func (c Cursor) MarshalGQL(w io.Writer) { _, _ = io.WriteString(w, strconv.Quote(c.String())) }

@@ -346,6 +346,9 @@ func (l *Log) restart(p page) {
 	l.tail.Store(p.Head.Position)
 }
 
+// Ready says whether the tail has been read since Run began.
+func (l *Log) Ready() bool { return l.looked.Load() > 0 }
+
 // Stats is what metrics and readiness ask of a log.
 type Stats struct {
 	// Tail is the newest position that this process has read.
