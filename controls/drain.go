@@ -161,11 +161,24 @@ func nextLook(h placement.Held) time.Duration {
 	return lookAtLeast
 }
 
-// RunningDrains lists the nodes with a drain that runs, for the sweep that re-inserts what got lost.
-func (c *Controls) RunningDrains(ctx context.Context) ([]DrainJob, error) {
-	rows, err := c.Nodes.DB.Pool().Query(ctx, `select node_id, id from node_drains where state = 'DRAINING' order by node_id`)
+// ReviveDrains inserts the primary job of each running drain that has none: after a restore, or when its attempts were used up. It gives how many.
+func (c *Controls) ReviveDrains(ctx context.Context) (int, error) {
+	rows, err := c.Nodes.DB.Pool().Query(ctx, `
+		select d.node_id, d.id from node_drains d
+		where d.state = 'DRAINING' and not exists (
+			select from river_job j where j.kind = $1 and j.args ->> 'drain_id' = d.id and j.finalized_at is null)
+		order by d.node_id`, DrainJob{}.Kind())
 	if err != nil {
-		return nil, fmt.Errorf("list the running drains: %w", err)
+		return 0, fmt.Errorf("find drains without a job: %w", err)
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[DrainJob])
+	lost, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DrainJob])
+	if err != nil {
+		return 0, fmt.Errorf("find drains without a job: %w", err)
+	}
+	for _, job := range lost {
+		if _, err := c.Jobs.Insert(ctx, job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
+			return 0, fmt.Errorf("revive the drain: %w", err)
+		}
+	}
+	return len(lost), nil
 }

@@ -28,6 +28,11 @@ func (w *drainWorker) Work(ctx context.Context, job *river.Job[controls.DrainJob
 	return river.JobSnooze(max(look.Next, 10*time.Millisecond))
 }
 
+// NextRetry tries a failed look again soon: River's own back-off would let a drain sleep for hours after the database was away.
+func (w *drainWorker) NextRetry(job *river.Job[controls.DrainJob]) time.Time {
+	return time.Now().Add(time.Duration(min(job.Attempt, 10)) * time.Second)
+}
+
 type drainWakeWorker struct {
 	river.WorkerDefaults[placement.DrainWake]
 
@@ -40,7 +45,7 @@ func (w *drainWakeWorker) Work(ctx context.Context, job *river.Job[placement.Dra
 	return err
 }
 
-// DrainSweep looks at every running drain, so that a job that got lost delays none by more than a minute.
+// DrainSweep gives a running drain that lost its job a new one.
 type DrainSweep struct{}
 
 // Kind names the job.
@@ -52,15 +57,8 @@ type drainSweepWorker struct {
 	controls *controls.Controls
 }
 
-// Work looks at every running drain once.
+// Work revives what got lost.
 func (w *drainSweepWorker) Work(ctx context.Context, _ *river.Job[DrainSweep]) error {
-	drains, err := w.controls.RunningDrains(ctx)
-	if err != nil {
-		return err
-	}
-	nodeIDs := make([]string, len(drains))
-	for i, d := range drains {
-		nodeIDs[i] = d.NodeID
-	}
-	return look(ctx, w.controls, nodeIDs)
+	_, err := w.controls.ReviveDrains(ctx)
+	return err
 }
