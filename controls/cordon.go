@@ -13,7 +13,7 @@ func cordon(n *node.Node, a node.Act) (*node.Fact, error) {
 	if n.Cordoned() {
 		return nil, nil //nolint:nilnil // nothing to do
 	}
-	n.Cordon = &node.Cordon{Reason: a.Reason, By: a.Who.Name, At: a.Now}
+	n.Cordon = &node.Cordon{Reason: node.Text(a.Reason), By: a.Who.Name, At: a.Now}
 	return &node.Fact{Type: "node.cordoned"}, nil
 }
 
@@ -34,7 +34,7 @@ func uncordon(n *node.Node, a node.Act) (*node.Fact, error) {
 	n.Cordon = nil
 	var told Uncordoned
 	if d := n.Running(); d != nil {
-		d.State, d.EndedAt, d.EndedBy, d.Cause = node.Cancelled, &a.Now, a.Who.Name, "uncordoned"
+		d.State, d.EndedAt, d.EndedBy, d.Cause = node.Cancelled, &a.Now, node.Text(a.Who.Name), "uncordoned"
 		n.RemoveReason(node.ReasonDraining)
 		told.CancelledDrainID = d.ID
 	}

@@ -65,10 +65,10 @@ func drain(n *node.Node, a node.Act) (*node.Fact, error) {
 		return nil, nil //nolint:nilnil // nothing to do
 	}
 	if !n.Cordoned() {
-		n.Cordon = &node.Cordon{Reason: a.Reason, By: a.Who.Name, At: a.Now}
+		n.Cordon = &node.Cordon{Reason: node.Text(a.Reason), By: a.Who.Name, At: a.Now}
 	}
-	n.LastDrain = &node.Drain{ID: id.New(id.Drain), NodeID: n.ID, State: node.Draining, Reason: a.Reason, By: a.Who.Name, StartedAt: a.Now}
-	n.AddReason(node.Reason{Name: node.ReasonDraining, Owner: DrainController, By: a.Who.Name, Message: a.Reason, Since: a.Now})
+	n.LastDrain = &node.Drain{ID: id.New(id.Drain), NodeID: n.ID, State: node.Draining, Reason: node.Text(a.Reason), By: a.Who.Name, StartedAt: a.Now}
+	n.AddReason(node.Reason{Name: node.ReasonDraining, Owner: DrainController, By: node.Text(a.Who.Name), Message: node.Text(a.Reason), Since: a.Now})
 	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID}}, nil
 }
 
@@ -80,9 +80,9 @@ func drainedControl(confirmed bool) node.Control {
 			if d == nil {
 				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile
 			}
-			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, a.Who.Name, &confirmed
+			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, node.Text(a.Who.Name), &confirmed
 			n.RemoveReason(node.ReasonDraining)
-			return &node.Fact{Type: "node.drained", Reason: d.Reason, Data: Drained{DrainID: d.ID, ConfirmedByNode: confirmed}}, nil
+			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: confirmed}}, nil
 		},
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/better-compute/better-compute/fault"
@@ -108,6 +109,12 @@ func poolConfig(c Config) (*pgxpool.Config, error) {
 	params["statement_timeout"] = millis(orDefault(c.StatementTimeout, 15*time.Second))
 	params["idle_in_transaction_session_timeout"] = millis(orDefault(c.IdleInTransaction, 10*time.Second))
 	params["timezone"] = "UTC"
+	pc.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		conn.TypeMap().RegisterType(&pgtype.Type{
+			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+		})
+		return nil
+	}
 	return pc, nil
 }
 

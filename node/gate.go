@@ -23,14 +23,14 @@ type Placeability struct {
 	Because []string
 }
 
-// PlaceableFor says for whom work can land on a node.
-type PlaceableFor string
+// Placeable says for whom work can land on a node.
+type Placeable string
 
 // The answers.
 const (
-	PlaceableForAll  PlaceableFor = "ALL"
-	PlaceableForOne  PlaceableFor = "ONE_TENANT"
-	PlaceableForNone PlaceableFor = "NONE"
+	PlaceableForAll  Placeable = "ALL"
+	PlaceableForOne  Placeable = "ONE_TENANT"
+	PlaceableForNone Placeable = "NONE"
 )
 
 // Gate is the one decision whether new work of a tenant can land on a node: every placement path, the API's placeable and the console ask it.
@@ -78,7 +78,7 @@ func (n *Node) blocked(now time.Time) []string {
 	if n.Cordon != nil {
 		s := "cordoned by " + n.Cordon.By + " " + Ago(now.Sub(n.Cordon.At))
 		if n.Cordon.Reason != "" {
-			s += ": " + n.Cordon.Reason
+			s += ": " + string(n.Cordon.Reason)
 		}
 		because = append(because, s)
 	}
@@ -104,13 +104,13 @@ func (r Reason) sentence() string {
 	case r.Name == ReasonUnreachable:
 		return "unreachable"
 	case r.Message != "":
-		return r.Name + ": " + r.Message
+		return r.Name + ": " + string(r.Message)
 	}
 	return r.Name
 }
 
-// Placeable says for whom work can land: for all, for the one tenant that the node is dedicated to, or for nobody.
-func (n *Node) Placeable() PlaceableFor {
+// PlaceableFor says for whom work can land: for all, for the one tenant that the node is dedicated to, or for nobody.
+func (n *Node) PlaceableFor() Placeable {
 	now := time.Time{}
 	if Gate(n, "", Device, now).Placeable { // no tenant is called ""
 		return PlaceableForAll
@@ -127,8 +127,8 @@ func (n *Node) Placeable() PlaceableFor {
 type Hold struct {
 	Reason  string
 	Owner   string
-	By      string
-	Message string
+	By      Text
+	Message Text
 	Since   *time.Time
 }
 
@@ -136,20 +136,20 @@ type Hold struct {
 func (n *Node) Holds() []Hold {
 	holds := []Hold{}
 	if n.ProvisionState != Adopted {
-		h := Hold{Reason: "provisioning", Owner: "adoption", Message: strings.ToLower(string(n.ProvisionState))}
+		h := Hold{Reason: "provisioning", Owner: "adoption", Message: Text(strings.ToLower(string(n.ProvisionState)))}
 		if n.Failure != nil {
-			h.Message, h.Since = n.Failure.Message, &n.Failure.At
+			h.Message, h.Since = Text(n.Failure.Message), &n.Failure.At
 		}
 		holds = append(holds, h)
 	}
 	if c := n.Cordon; c != nil {
-		holds = append(holds, Hold{Reason: "cordon", Owner: "operator", By: c.By, Message: c.Reason, Since: &c.At})
+		holds = append(holds, Hold{Reason: "cordon", Owner: "operator", By: Text(c.By), Message: c.Reason, Since: &c.At})
 	}
 	if n.Maintenance {
 		holds = append(holds, Hold{Reason: "maintenance", Owner: "health", Message: "it needs an operator"})
 	}
 	if n.Credential != Trusted {
-		holds = append(holds, Hold{Reason: "credential", Owner: "pki", Message: strings.ToLower(string(n.Credential)), Since: &n.CredentialSince})
+		holds = append(holds, Hold{Reason: "credential", Owner: "pki", Message: Text(strings.ToLower(string(n.Credential))), Since: &n.CredentialSince})
 	}
 	for _, r := range n.Reasons {
 		holds = append(holds, Hold{Reason: r.Name, Owner: r.Owner, By: r.By, Message: r.Message, Since: &r.Since})

@@ -34,7 +34,7 @@ func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
 		n.Failure = &Failure{Phase: *failurePhase, Message: deref(failureMessage), At: deref(failureAt)}
 	}
 	if cordonAt != nil {
-		n.Cordon = &Cordon{Reason: deref(cordonReason), By: deref(cordonBy), At: *cordonAt}
+		n.Cordon = &Cordon{Reason: Text(deref(cordonReason)), By: deref(cordonBy), At: *cordonAt}
 	}
 	return &n, nil
 }

@@ -3,6 +3,8 @@
 package node
 
 import (
+	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +115,7 @@ type Failure struct {
 
 // Cordon is an operator's hold: nothing new lands, nothing else changes.
 type Cordon struct {
-	Reason string
+	Reason Text
 	By     string
 	At     time.Time
 }
@@ -122,8 +124,8 @@ type Cordon struct {
 type Reason struct {
 	Name    string
 	Owner   string
-	By      string
-	Message string
+	By      Text
+	Message Text
 	Since   time.Time
 }
 
@@ -139,12 +141,12 @@ type Drain struct {
 	ID              string
 	NodeID          string
 	State           DrainState
-	Reason          string
+	Reason          Text
 	By              string
 	StartedAt       time.Time
 	EndedAt         *time.Time
-	EndedBy         string
-	Cause           string
+	EndedBy         Text
+	Cause           Text
 	ConfirmedByNode *bool
 }
 
@@ -221,6 +223,38 @@ func (n *Node) Clone() *Node {
 	return &c
 }
 
+// clean says that s is text that can be stored and shown: valid UTF-8 without control characters.
+func clean(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
+
+// Text is free text that may be absent: the API writes the empty text as null.
+type Text string
+
+// MarshalGQL writes the text, or null.
+func (t Text) MarshalGQL(w io.Writer) {
+	if t == "" {
+		_, _ = io.WriteString(w, "null")
+		return
+	}
+	b, err := json.Marshal(string(t))
+	if err != nil {
+		b = []byte("null")
+	}
+	_, _ = w.Write(b)
+}
+
+// UnmarshalGQL reads the text; null is the empty one.
+func (t *Text) UnmarshalGQL(v any) error {
+	switch v := v.(type) {
+	case nil:
+		*t = ""
+	case string:
+		*t = Text(v)
+	default:
+		return fault.Invalid("text", "must be a string", 0)
+	}
+	return nil
+}
+
 func clone[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -237,7 +271,7 @@ func CheckReason(s string) error {
 	if n := utf8.RuneCountInString(s); n > maxReason {
 		return fault.Invalid("reason", "must be at most 256 characters", n)
 	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+	if !clean(s) {
 		return fault.Invalid("reason", "must be text without control characters", utf8.RuneCountInString(s))
 	}
 	return nil

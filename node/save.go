@@ -89,7 +89,8 @@ func queueRows(b *pgx.Batch, changes []change) error {
 		if c := n.Cordon; c != nil {
 			r.CordonBy, r.CordonAt = &c.By, &c.At
 			if c.Reason != "" {
-				r.CordonReason = &c.Reason
+				reason := string(c.Reason)
+				r.CordonReason = &reason
 			}
 		}
 		rows[i] = r
@@ -115,7 +116,7 @@ func queueReasons(b *pgx.Batch, changes []change) {
 		for _, r := range c.after.Reasons {
 			if !slices.Contains(c.before.Reasons, r) {
 				nodes, names, owners = append(nodes, c.after.ID), append(names, r.Name), append(owners, r.Owner)
-				bys, messages, sinces = append(bys, r.By), append(messages, r.Message), append(sinces, r.Since)
+				bys, messages, sinces = append(bys, string(r.By)), append(messages, string(r.Message)), append(sinces, r.Since)
 			}
 		}
 	}

@@ -36,11 +36,11 @@ type Bookings struct {
 type Reservation struct {
 	ID         string
 	TenantID   string
-	Reason     string
+	Reason     node.Text
 	CreatedBy  string
 	CreatedAt  time.Time
 	ReleasedAt *time.Time
-	ReleasedBy string
+	ReleasedBy node.Text
 	EndedAt    *time.Time
 }
 
@@ -234,7 +234,7 @@ func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n n
 		return Reservation{}, err
 	}
 	r := Reservation{
-		ID: id.New(id.Reservation), TenantID: booking.TenantID, Reason: booking.Reason, CreatedBy: booking.Who.Name, CreatedAt: n.Now,
+		ID: id.New(id.Reservation), TenantID: booking.TenantID, Reason: node.Text(booking.Reason), CreatedBy: booking.Who.Name, CreatedAt: n.Now,
 	}
 	allocationID := id.New(id.Allocation)
 	batch := &pgx.Batch{}

@@ -1,0 +1,409 @@
+package node
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+)
+
+// Get gives one node as the tenant sees it. Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND.
+func (s *Store) Get(ctx context.Context, who iam.Actor, tenant, nodeID string) (*View, error) {
+	if err := id.Tenant("tenantId", tenant); err != nil {
+		return nil, err
+	}
+	if err := id.Check(id.Node, "nodeId", nodeID); err != nil {
+		return nil, err
+	}
+	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), who, iam.NodesGet, tenant, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.DB.Pool().Query(ctx, "select "+columns+" from nodes n where n.id = $1 and n.deleted_at is null", nodeID)
+	if err != nil {
+		return nil, fmt.Errorf("read the node: %w", err)
+	}
+	n, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, iam.NoSuchNode(nodeID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the node: %w", err)
+	}
+	if err := fill(ctx, s.DB.Pool(), []*Node{n}); err != nil {
+		return nil, err
+	}
+	return view(n, tenant, sight.Full()), nil
+}
+
+// View gives what a tenant with the full view sees of a node that a control just changed.
+func (c Changed) View(tenant string) *View { return view(c.Node, tenant, true) }
+
+// Views gives, for a tenant, those of the nodes that it sees now; for what already decided that the caller may read them.
+func (s *Store) Views(ctx context.Context, tenant string, ids []string) (map[string]*View, error) {
+	views, err := s.collect(ctx, `
+		select `+columns+`, seen.owned from nodes n
+		join lateral (select bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = $1 and node_id = n.id) as seen
+		  on seen.owned is not null
+		where n.id = any($2) and n.deleted_at is null`, tenant, tenant, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*View, len(views))
+	for _, v := range views {
+		out[v.ID] = v
+	}
+	return out, nil
+}
+
+func (s *Store) collect(ctx context.Context, sql, seer string, args ...any) ([]*View, error) {
+	rows, err := s.DB.Pool().Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the nodes: %w", err)
+	}
+	type seen struct {
+		*Node
+
+		full bool
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (seen, error) {
+		var s seen
+		var err error
+		s.Node, err = scan(row, &s.full)
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the nodes: %w", err)
+	}
+	nodes := make([]*Node, len(list))
+	for i, s := range list {
+		nodes[i] = s.Node
+	}
+	if err := fill(ctx, s.DB.Pool(), nodes); err != nil {
+		return nil, err
+	}
+	views := make([]*View, len(list))
+	for i, s := range list {
+		views[i] = view(s.Node, seer, s.full)
+	}
+	return views, nil
+}
+
+// Order is the order of a list of nodes.
+type Order string
+
+// The orders.
+const (
+	ByHostname Order = "HOSTNAME_ASC"
+	ByCreation Order = "CREATED_DESC"
+	ByLastSeen Order = "LAST_SEEN_ASC"
+	ByOutSince Order = "OUT_SINCE_ASC"
+)
+
+// LabelMatch is a condition on a label: one of the values, or that the key exists.
+type LabelMatch struct {
+	Key    string
+	Values []string
+}
+
+// Filter says which nodes to list: all conditions must hold. The zero value lists all.
+type Filter struct {
+	PoolID          *string
+	NodeIDs         []string
+	Hostnames       []string
+	Text            *string
+	ProvisionStates []ProvisionState
+	Connectivity    []Connectivity
+	Cordoned        *bool
+	Draining        *bool
+	Maintenance     *bool
+	Reasons         []string
+	Labels          []LabelMatch
+	LiveAllocations *bool
+}
+
+// Listing says what to list and which part of it.
+type Listing struct {
+	Tenant string
+	Filter Filter
+	Order  Order
+	First  int
+	// After is the cursor of the last entry of the page before; empty for the first page.
+	After string
+}
+
+// Listed is a page of nodes.
+type Listed struct {
+	Views []*View
+	// Cursors are the entries' places in the list.
+	Cursors []string
+	More    bool
+	// Total is how many match, exact up to 100,000.
+	Total int
+	// AsOf is a position of the log at or before everything that the page shows: following after it misses nothing.
+	AsOf events.Cursor
+}
+
+// maxTotal is up to where the total is counted.
+const maxTotal = 100_000
+
+// MaxFirst is the largest page of any list.
+const MaxFirst = 500
+
+// List gives the nodes that the tenant sees. Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN.
+func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, error) {
+	if err := id.Tenant("tenantId", l.Tenant); err != nil {
+		return Listed{}, err
+	}
+	if l.First < 1 || l.First > MaxFirst {
+		return Listed{}, fault.Invalid("first", "must be between 1 and "+strconv.Itoa(MaxFirst), 0)
+	}
+	if err := l.Filter.check(); err != nil {
+		return Listed{}, err
+	}
+	sort, err := l.Order.sort()
+	if err != nil {
+		return Listed{}, err
+	}
+	if err := s.Authority.OnTenant(ctx, s.DB.Pool(), who, iam.NodesList, l.Tenant); err != nil {
+		return Listed{}, err
+	}
+	// The position first: what commits between the two reads is in the page and comes once more by the log, never neither.
+	asOf, err := events.Head(ctx, s.DB.Pool())
+	if err != nil {
+		return Listed{}, err
+	}
+	q := query{args: pgx.NamedArgs{"tenant": l.Tenant}}
+	l.Filter.where(&q)
+	out := Listed{AsOf: asOf}
+	if err := s.DB.Pool().QueryRow(ctx, "select count(*) from (select 1 from "+seenNodes+q.where()+" limit "+strconv.Itoa(maxTotal)+") as counted",
+		q.args).Scan(&out.Total); err != nil {
+		return Listed{}, fmt.Errorf("count the nodes: %w", err)
+	}
+	if l.After != "" {
+		after, err := parseListCursor(l.Order, l.After)
+		if err != nil {
+			return Listed{}, err
+		}
+		q.args["afterKey"], q.args["afterID"] = after.Key, after.ID
+		q.and("(" + sort.key + ", n.id) " + sort.beyond + " (@afterKey, @afterID)")
+	}
+	q.args["first"] = l.First + 1
+	out.Views, err = s.collect(ctx, "select "+columns+", seen.owned from "+seenNodes+q.where()+
+		" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", l.Tenant, q.args)
+	if err != nil {
+		return Listed{}, err
+	}
+	if len(out.Views) > l.First {
+		out.Views, out.More = out.Views[:l.First], true
+	}
+	return out, s.cursors(ctx, l.Order, sort, &out)
+}
+
+// seenNodes joins each node with how the tenant sees it.
+const seenNodes = `nodes n
+	join lateral (select bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant and node_id = n.id) as seen
+	  on seen.owned is not null
+	left join node_liveness l on l.node_id = n.id
+	where n.deleted_at is null`
+
+type query struct {
+	conditions []string
+	args       pgx.NamedArgs
+}
+
+func (q *query) and(condition string) { q.conditions = append(q.conditions, condition) }
+
+func (q *query) where() string {
+	if len(q.conditions) == 0 {
+		return ""
+	}
+	return " and " + strings.Join(q.conditions, " and ")
+}
+
+// has adds a condition on a value if there is one.
+func has[T any](q *query, name string, value *T, condition string) {
+	if value != nil {
+		q.args[name] = *value
+		q.and(condition)
+	}
+}
+
+// among adds a condition on a list if it was given; an empty list matches nothing.
+func among[T any](q *query, name string, values []T, condition string) {
+	if values != nil {
+		q.args[name] = values
+		q.and(condition)
+	}
+}
+
+func (f Filter) where(q *query) {
+	has(q, "pool", f.PoolID, "n.pool_id = @pool")
+	among(q, "ids", f.NodeIDs, "n.id = any(@ids)")
+	among(q, "hostnames", f.Hostnames, "n.hostname = any(@hostnames)")
+	has(q, "text", f.Text, `(strpos(lower(n.hostname), lower(@text)) > 0 or strpos(n.id, lower(@text)) > 0
+		or exists (select from node_labels b where b.node_id = n.id and strpos(lower(b.value), lower(@text)) > 0
+			and (seen.owned or b.source <> 'OPERATOR')))`)
+	among(q, "states", f.ProvisionStates, "n.provision_state = any(@states)")
+	among(q, "connectivity", f.Connectivity, "n.connectivity = any(@connectivity)")
+	has(q, "cordoned", f.Cordoned, "n.cordoned = @cordoned")
+	has(q, "draining", f.Draining, "exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING') = @draining")
+	has(q, "maintenance", f.Maintenance, "n.maintenance = @maintenance")
+	among(q, "reasons", f.Reasons, "exists (select from node_reasons r where r.node_id = n.id and r.reason = any(@reasons) and seen.owned)")
+	for i, m := range f.Labels {
+		key, values := fmt.Sprintf("labelKey%d", i), fmt.Sprintf("labelValues%d", i)
+		q.args[key], q.args[values] = m.Key, m.Values
+		q.and(fmt.Sprintf(`exists (select from node_labels b where b.node_id = n.id and b.key = @%s
+			and (@%s::text[] is null or b.value = any(@%s)) and (seen.owned or b.source <> 'OPERATOR'))`, key, values, values))
+	}
+	has(q, "live", f.LiveAllocations,
+		"exists (select from allocations a where a.node_id = n.id and a.released_at is null and a.ended_at is null) = @live")
+}
+
+// maxList bounds the lists of a filter.
+const maxList = 500
+
+func (f Filter) check() error {
+	if f.PoolID != nil {
+		if err := id.Check(id.Pool, "filter.poolId", *f.PoolID); err != nil {
+			return err
+		}
+	}
+	for _, nodeID := range f.NodeIDs {
+		if err := id.Check(id.Node, "filter.nodeIds", nodeID); err != nil {
+			return err
+		}
+	}
+	if f.Text != nil {
+		if n := utf8.RuneCountInString(*f.Text); n > 256 || !clean(*f.Text) {
+			return fault.Invalid("filter.text", "must be at most 256 characters of text", n)
+		}
+	}
+	for name, n := range map[string]int{
+		"nodeIds": len(f.NodeIDs), "hostnames": len(f.Hostnames), "provisionStates": len(f.ProvisionStates), "connectivity": len(f.Connectivity),
+		"reasons": len(f.Reasons), "labels": len(f.Labels),
+	} {
+		if n > maxList {
+			return fault.Invalid("filter."+name, "must hold at most "+strconv.Itoa(maxList)+" entries", n)
+		}
+	}
+	for _, s := range append(append([]string{}, f.Hostnames...), f.Reasons...) {
+		if !clean(s) {
+			return fault.Invalid("filter", "must be text without control characters", 0)
+		}
+	}
+	for _, m := range f.Labels {
+		for _, s := range append([]string{m.Key}, m.Values...) {
+			if !clean(s) {
+				return fault.Invalid("filter.labels", "must be text without control characters", 0)
+			}
+		}
+		if len(m.Values) > maxList {
+			return fault.Invalid("filter.labels.values", "must hold at most "+strconv.Itoa(maxList)+" entries", len(m.Values))
+		}
+	}
+	return nil
+}
+
+// sorting is how an order sorts: by a text that sorts like the value, so that cursors have one shape.
+type sorting struct{ key, direction, beyond string }
+
+// sortable writes a time as text that sorts like it.
+func sortable(expression string) string {
+	return `to_char(` + expression + ` at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`
+}
+
+func (o Order) sort() (sorting, error) {
+	switch o {
+	case ByHostname:
+		return sorting{`n.hostname collate "C"`, "asc", ">"}, nil
+	case ByCreation:
+		return sorting{sortable("n.created_at") + ` collate "C"`, "desc", "<"}, nil
+	case ByLastSeen:
+		return sorting{"coalesce(" + sortable("l.last_seen") + `, '') collate "C"`, "asc", ">"}, nil
+	case ByOutSince:
+		// Those in service come last: '~' sorts after every digit.
+		return sorting{`coalesce(` + sortable(`least(n.cordon_at, n.failure_at,
+			(select min(r.since) from node_reasons r where r.node_id = n.id),
+			case when n.credential <> 'TRUSTED' then n.credential_since end)`) + `, '~') collate "C"`, "asc", ">"}, nil
+	}
+	return sorting{}, fault.Invalid("orderBy", "must be one of the orders that the schema lists", 0)
+}
+
+// listCursor is an entry's place: the order it is of, its sort key and its id.
+type listCursor struct {
+	Order Order  `json:"o"`
+	Key   string `json:"k"`
+	ID    string `json:"i"`
+}
+
+// listKind begins the text of a list's cursor, so that the log's can't be taken for one.
+const listKind = "N."
+
+func (c listCursor) String() string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return ""
+	}
+	return listKind + base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseListCursor(order Order, s string) (listCursor, error) {
+	bad := fault.Invalid("after", "must be the cursor of an entry of this list in this order", len(s))
+	text, ok := strings.CutPrefix(s, listKind)
+	if !ok || len(s) > 2048 {
+		return listCursor{}, bad
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return listCursor{}, bad
+	}
+	var c listCursor
+	if err := json.Unmarshal(b, &c); err != nil || c.Order != order || id.Check(id.Node, "after", c.ID) != nil || !clean(c.Key) {
+		return listCursor{}, bad
+	}
+	return c, nil
+}
+
+// cursors gives each entry its place, by the very expression that sorts.
+func (s *Store) cursors(ctx context.Context, order Order, by sorting, out *Listed) error {
+	ids := make([]string, len(out.Views))
+	for i, v := range out.Views {
+		ids[i] = v.ID
+	}
+	keys := make(map[string]string, len(ids))
+	if order == ByHostname {
+		for _, v := range out.Views {
+			keys[v.ID] = v.Hostname
+		}
+	} else {
+		rows, err := s.DB.Pool().Query(ctx,
+			"select n.id, "+by.key+" from nodes n left join node_liveness l on l.node_id = n.id where n.id = any($1)", ids)
+		if err != nil {
+			return fmt.Errorf("read the places in the list: %w", err)
+		}
+		var nodeID, key string
+		if _, err := pgx.ForEachRow(rows, []any{&nodeID, &key}, func() error {
+			keys[nodeID] = key
+			return nil
+		}); err != nil {
+			return fmt.Errorf("read the places in the list: %w", err)
+		}
+	}
+	out.Cursors = make([]string, len(ids))
+	for i, nodeID := range ids {
+		out.Cursors[i] = listCursor{Order: order, Key: keys[nodeID], ID: nodeID}.String()
+	}
+	return nil
+}

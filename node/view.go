@@ -1,0 +1,51 @@
+package node
+
+import (
+	"strings"
+)
+
+// View is a node as one tenant sees it.
+type View struct {
+	*Node
+
+	// Seer is the tenant.
+	Seer string
+	// Full says that it sees the whole: it owns the node. Otherwise the node is already reduced.
+	Full bool
+}
+
+// operator stands for whoever acts on a node, before tenants that do not own it.
+const operator = "operator"
+
+// view makes what the tenant sees of n. Without the full view, n loses the owner's words, names and own labels: a guest learns that and since when
+// the node is out, not by whom or why in the owner's words, and of another tenant's dedication only that there is one.
+func view(n *Node, seer string, full bool) *View {
+	v := &View{Node: n, Seer: seer, Full: full}
+	if full {
+		return v
+	}
+	r := n.Clone()
+	r.ChangedBy = operator
+	if r.Failure != nil {
+		r.Failure.Message = ""
+	}
+	if r.Cordon != nil {
+		r.Cordon.By, r.Cordon.Reason = operator, ""
+	}
+	if r.LastDrain != nil {
+		r.LastDrain.By, r.LastDrain.Reason, r.LastDrain.Cause = operator, "", ""
+		if r.LastDrain.EndedBy != "" {
+			r.LastDrain.EndedBy = operator
+		}
+	}
+	for i := range r.Reasons {
+		reason := &r.Reasons[i]
+		if to, ok := strings.CutPrefix(reason.Name, PrefixDedicated); ok && to != seer {
+			reason.Name = strings.TrimSuffix(PrefixDedicated, "=")
+		}
+		reason.By, reason.Message = "", ""
+	}
+	r.Labels = those(r.Labels, func(l Label) bool { return l.Source != FromOperator })
+	v.Node = r
+	return v
+}
