@@ -45,18 +45,35 @@ type Offer struct {
 	Because string
 }
 
-// Offers judges the operator's controls by the decisions that they themselves use: a control whose decision would do nothing or refuse is not offered.
-// may holds the actions that the caller has.
-func (c *Controls) Offers(n *node.Node, may map[iam.Action]bool) []Offer {
-	var offers []Offer
-	for _, o := range []struct {
+// offered are the operator's controls, with what is said where a control would do nothing.
+func offered() []struct {
+	control node.Control
+	idle    string
+} {
+	return []struct {
 		control node.Control
 		idle    string
 	}{
 		{cordonControl(), "the node is cordoned already"},
 		{uncordonControl(), "the node is not cordoned"},
-		{c.drainControl(), "the node is draining already"},
-	} {
+		{(*Controls)(nil).drainControl(), "the node is draining already"},
+	}
+}
+
+// Actions gives the actions that the operator's controls need.
+func Actions() []iam.Action {
+	var actions []iam.Action
+	for _, o := range offered() {
+		actions = append(actions, o.control.Action)
+	}
+	return actions
+}
+
+// Offers judges the operator's controls by the decisions that they themselves use: a control whose decision would do nothing or refuse is not offered.
+// may holds the actions that the caller has on a node that its tenant owns; a guest has none.
+func Offers(n *node.Node, may map[iam.Action]bool) []Offer {
+	var offers []Offer
+	for _, o := range offered() {
 		offer := Offer{Control: o.control.Name, Action: o.control.Action, Enabled: true}
 		fact, err := o.control.Decide(n.Clone(), node.Act{})
 		switch {

@@ -9,10 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -200,6 +203,22 @@ func (d *DB) repaired(ctx context.Context, err error) bool {
 		}
 	}
 	return false
+}
+
+// Unanswered says that an error means that the database did not answer, rather than that it refused: a connection that failed or was lost, a server
+// that starts, stops or only reads.
+func Unanswered(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "57P01", "57P02", "57P03", "25006", "53300": // shutdowns, starting up, read-only, too many connections
+			return true
+		}
+		return false
+	}
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func retryable(err error) bool {

@@ -112,6 +112,9 @@ func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, 
 		       array(select role from grants where principal = $2 and (tenant_id = $3 or tenant_id is null)),
 		       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation)`,
 		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.roles, &k.relations)
+	if err != nil && db.Unanswered(err) {
+		return known{}, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
+	}
 	if err != nil {
 		return known{}, fmt.Errorf("decide: %w", err)
 	}
@@ -160,15 +163,16 @@ func (a *Authority) OnTenant(ctx context.Context, q db.Querier, who Actor, actio
 	return nil
 }
 
-// Allowed says for several actions at once which of them who holds on a node that the tenant sees; for the API's list of controls.
-func (a *Authority) Allowed(ctx context.Context, q db.Querier, who Actor, tenant, nodeID string, actions []Action) (map[Action]bool, error) {
-	k, err := a.known(ctx, q, who, tenant, nodeID)
+// Held says for several actions at once which of them who holds on nodes that the tenant owns; for the API's list of controls.
+func (a *Authority) Held(ctx context.Context, q db.Querier, who Actor, tenant string, actions []Action) (map[Action]bool, error) {
+	k, err := a.known(ctx, q, who, tenant, "")
 	if err != nil {
 		return nil, err
 	}
+	k.relations = []Relation{Owner}
 	out := make(map[Action]bool, len(actions))
 	for _, action := range actions {
-		out[action] = who.IsSystem() || k.live && a.permits(who, action, "ComputeNode", nodeID, k)
+		out[action] = who.IsSystem() || k.live && a.permits(who, action, "Tenant", tenant, k)
 	}
 	return out, nil
 }

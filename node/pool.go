@@ -32,9 +32,9 @@ func Pools(ctx context.Context, q db.Querier, tenant string) ([]Pool, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Pool])
 }
 
-// PoolsByID gives pools whatever their tenant: for what already names them.
-func PoolsByID(ctx context.Context, q db.Querier, ids []string) (map[string]Pool, error) {
-	rows, err := q.Query(ctx, "select "+poolColumns+" from pools where id = any($1)", ids)
+// PoolsOfNodes gives the pools that nodes belong to, by pool id.
+func PoolsOfNodes(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Pool, error) {
+	rows, err := q.Query(ctx, "select "+poolColumns+" from pools where id in (select pool_id from nodes where id = any($1))", nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the pools: %w", err)
 	}

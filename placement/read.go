@@ -75,14 +75,23 @@ func byReservation(ctx context.Context, q db.Querier, ids []string) (map[string]
 	return out, nil
 }
 
-// OnNodes gives allocations of nodes, newest first, up to first for each node, older than the entry after; live only, or all. The last of first+1
-// tells that there are more.
-func OnNodes(ctx context.Context, q db.Querier, nodeIDs []string, live bool, first int, after string) (map[string][]Allocation, error) {
+// Slice says which allocations of nodes are wanted.
+type Slice struct {
+	// Tenant keeps one tenant's; empty keeps all.
+	Tenant string
+	// Live keeps those that are neither released nor ended.
+	Live bool
+	// Page is the part of each node's list.
+	Page
+}
+
+// OnNodes gives allocations of nodes, newest first. Where a node has more than the page, there is one more entry than asked for.
+func OnNodes(ctx context.Context, q db.Querier, nodeIDs []string, s Slice) (map[string][]Allocation, error) {
 	rows, err := q.Query(ctx, `
 		select a.* from unnest($1::text[]) as n(id) cross join lateral (
 			select `+allocationColumns+` from allocations a
-			where a.node_id = n.id and ($2 = '' or a.id < $2) and (not $3 or (`+liveCondition+`))
-			order by a.id desc limit $4) as a`, nodeIDs, after, live, first+1)
+			where a.node_id = n.id and ($2 = '' or a.id < $2) and (not $3 or (`+liveCondition+`)) and ($5 = '' or a.tenant_id = $5)
+			order by a.id desc limit $4) as a`, nodeIDs, s.After, s.Live, s.First+1, s.Tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes' allocations: %w", err)
 	}
