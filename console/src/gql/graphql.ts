@@ -1,0 +1,981 @@
+/* eslint-disable */
+/** Internal type. DO NOT USE DIRECTLY. */
+type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
+/** Internal type. DO NOT USE DIRECTLY. */
+export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
+/** Whether a node's daemon holds a session. It says nothing about health or about the workloads that run. */
+export type Connectivity =
+  /** It holds a live session. */
+  | 'CONNECTED'
+  /** Its session ended; within the grace nothing else follows from that. */
+  | 'DISCONNECTED'
+  /** Given up by policy or by an operator. */
+  | 'LOST'
+  /** It has joined and never had a session. */
+  | 'PENDING'
+  /** It was not heard of for longer than the lease and the grace: kept out of new placement, and nothing else. */
+  | 'UNREACHABLE';
+
+/** Where a drain stands. */
+export type DrainState =
+  /** It was ended before the node was empty. */
+  | 'CANCELLED'
+  /** The node held no live allocation; it stays cordoned. */
+  | 'DRAINED'
+  /** It waits for the node's live allocations to end. */
+  | 'DRAINING';
+
+/** A condition on a label. */
+export type LabelMatch = {
+  /** The label's key. */
+  key: string;
+  /** One of these values; absent: the key exists. */
+  values?: Array<string> | null | undefined;
+};
+
+/** Who a label belongs to. */
+export type LabelSource =
+  /** Measured by the node's daemon. */
+  | 'INVENTORY'
+  /** Set by an operator. */
+  | 'OPERATOR'
+  /** Set by the control plane. */
+  | 'SYSTEM';
+
+/** Which node to cordon, and why. */
+export type NodeCordonInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
+/** Which node to drain, and why. */
+export type NodeDrainInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
+/** Which nodes to list: all conditions must hold. */
+export type NodeFilter = {
+  /** With one of these connectivities. */
+  connectivity?: Array<Connectivity> | null | undefined;
+  /** Cordoned, or not. */
+  cordoned?: boolean | null | undefined;
+  /** Draining, or not. */
+  draining?: boolean | null | undefined;
+  /** With these host names. */
+  hostnames?: Array<string> | null | undefined;
+  /** With all of these labels. */
+  labels?: Array<LabelMatch> | null | undefined;
+  /** With live allocations, or without. */
+  liveAllocations?: boolean | null | undefined;
+  /** In maintenance, or not. */
+  maintenance?: boolean | null | undefined;
+  /** Of these ids. */
+  nodeIds?: Array<string | number> | null | undefined;
+  /** Of that pool. */
+  poolId?: string | number | null | undefined;
+  /** In one of these states. */
+  provisionStates?: Array<ProvisionState> | null | undefined;
+  /** With one of these entries in noScheduleReasons. */
+  reasons?: Array<string> | null | undefined;
+  /** Host name, id or a label's value holds the text, whatever the case. */
+  text?: string | null | undefined;
+};
+
+/** Which node to uncordon, and why. */
+export type NodeUncordonInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
+/** For whom new work can land on a node. */
+export type PlaceableFor =
+  /** Any tenant that may use the pool. */
+  | 'ALL'
+  /** Nobody. */
+  | 'NONE'
+  /** Only the tenant that the node is dedicated to. */
+  | 'ONE_TENANT';
+
+/** How far a machine has come in becoming usable. The list can grow: treat a value that you don't know as not ready. */
+export type ProvisionState =
+  /** Its checks passed: it can take work if nothing else keeps it out. */
+  | 'ADOPTED'
+  /** It has joined; its inventory and acceptance checks are awaited. */
+  | 'ADOPTING'
+  /** It is joining and has no credential yet. */
+  | 'ENROLLING'
+  /** A step failed; the failure says which. */
+  | 'FAILED'
+  /** A bare-metal workflow prepares it. */
+  | 'PROVISIONING'
+  /** It is out of service for good. */
+  | 'RETIRED'
+  /** A workflow takes it out of service for good. */
+  | 'RETIRING';
+
+export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
+
+type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeCordonEvent_Fragment = { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeDrained_Fragment = { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeDraining_Fragment = { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+export type EventLineFragment =
+  | EventLine_GenericEvent_Fragment
+  | EventLine_NodeCordonEvent_Fragment
+  | EventLine_NodeDrained_Fragment
+  | EventLine_NodeDraining_Fragment
+;
+
+export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ViewerQuery = { viewer: { name: string, tenants: Array<{ id: string }> } };
+
+export type PoolsQueryVariables = Exact<{
+  tenantId: string | number;
+}>;
+
+
+export type PoolsQuery = { pools: Array<{ id: string, name: string }> };
+
+export type NodesQueryVariables = Exact<{
+  tenantId: string | number;
+  filter?: NodeFilter | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type NodeRowByIdQueryVariables = Exact<{
+  tenantId: string | number;
+  nodeId: string | number;
+}>;
+
+
+export type NodeRowByIdQuery = { node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
+
+export type NodeDetailQueryVariables = Exact<{
+  tenantId: string | number;
+  nodeId: string | number;
+}>;
+
+
+export type NodeDetailQuery = { node: { key: string, tenantId: string, createdAt: string, identityGeneration: number, id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }>, pageInfo: { hasNextPage: boolean } }, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null, gpus: Array<{ uuid: string, model: string, memoryBytes: string }>, storageRoots: Array<{ path: string, fsType: string, sizeBytes: string }> } | null, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
+
+export type NodeHistoryQueryVariables = Exact<{
+  tenantId: string | number;
+  nodeId: string | number;
+  after?: string | null | undefined;
+}>;
+
+
+export type NodeHistoryQuery = { events: { nodes: Array<
+      | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+    >, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type NodeEventsSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  after?: string | null | undefined;
+}>;
+
+
+export type NodeEventsSubscription = { nodeEvents:
+    | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+   };
+
+export type CordonMutationVariables = Exact<{
+  input: NodeCordonInput;
+}>;
+
+
+export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type UncordonMutationVariables = Exact<{
+  input: NodeUncordonInput;
+}>;
+
+
+export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type DrainMutationVariables = Exact<{
+  input: NodeDrainInput;
+}>;
+
+
+export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export class TypedDocumentString<TResult, TVariables>
+  extends String
+  implements DocumentTypeDecoration<TResult, TVariables>
+{
+  __apiType?: NonNullable<DocumentTypeDecoration<TResult, TVariables>['__apiType']>;
+  private value: string;
+  public __meta__?: Record<string, any> | undefined;
+
+  constructor(value: string, __meta__?: Record<string, any> | undefined) {
+    super(value);
+    this.value = value;
+    this.__meta__ = __meta__;
+  }
+
+  override toString(): string & DocumentTypeDecoration<TResult, TVariables> {
+    return this.value;
+  }
+}
+export const NodeRowFragmentDoc = new TypedDocumentString(`
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}
+    `, {"fragmentName":"NodeRow"}) as unknown as TypedDocumentString<NodeRowFragment, unknown>;
+export const EventLineFragmentDoc = new TypedDocumentString(`
+    fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  ... on NodeCordonEvent {
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on GenericEvent {
+    data
+  }
+}
+    `, {"fragmentName":"EventLine"}) as unknown as TypedDocumentString<EventLineFragment, unknown>;
+export const ViewerDocument = new TypedDocumentString(`
+    query Viewer {
+  viewer {
+    name
+    tenants {
+      id
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<ViewerQuery, ViewerQueryVariables>;
+export const PoolsDocument = new TypedDocumentString(`
+    query Pools($tenantId: ID!) {
+  pools(tenantId: $tenantId) {
+    id
+    name
+  }
+}
+    `) as unknown as TypedDocumentString<PoolsQuery, PoolsQueryVariables>;
+export const NodesDocument = new TypedDocumentString(`
+    query Nodes($tenantId: ID!, $filter: NodeFilter, $first: Int!, $after: Cursor) {
+  nodes(tenantId: $tenantId, filter: $filter, first: $first, after: $after) {
+    nodes {
+      ...NodeRow
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+    totalCount
+    asOf
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<NodesQuery, NodesQueryVariables>;
+export const NodeRowByIdDocument = new TypedDocumentString(`
+    query NodeRowById($tenantId: ID!, $nodeId: ID!) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    ...NodeRow
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<NodeRowByIdQuery, NodeRowByIdQueryVariables>;
+export const NodeDetailDocument = new TypedDocumentString(`
+    query NodeDetail($tenantId: ID!, $nodeId: ID!) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    ...NodeRow
+    key
+    tenantId
+    createdAt
+    identityGeneration
+    labels {
+      key
+      value
+      source
+    }
+    session {
+      gateway
+      since
+      endedAt
+      agentVersion
+      bootId
+      clockSkewMs
+    }
+    lastDrain {
+      id
+      state
+      reason
+      by
+      startedAt
+      endedAt
+      endedBy
+      cause
+      confirmedByNode
+    }
+    allocations(first: 50) {
+      nodes {
+        id
+        reservationId
+        tenantId
+        startsAt
+        endsAt
+        future
+      }
+      pageInfo {
+        hasNextPage
+      }
+    }
+    inventory {
+      reportedAt
+      stale
+      os
+      kernel
+      vendor
+      model
+      serial
+      cpuModel
+      cpuArch
+      cpuCores
+      cpuThreads
+      memoryBytes
+      gpus {
+        uuid
+        model
+        memoryBytes
+      }
+      gpuNote
+      storageRoots {
+        path
+        fsType
+        sizeBytes
+      }
+    }
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<NodeDetailQuery, NodeDetailQueryVariables>;
+export const NodeHistoryDocument = new TypedDocumentString(`
+    query NodeHistory($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
+  events(tenantId: $tenantId, nodeId: $nodeId, first: 30, after: $after) {
+    nodes {
+      ...EventLine
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  ... on NodeCordonEvent {
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<NodeHistoryQuery, NodeHistoryQueryVariables>;
+export const NodeEventsDocument = new TypedDocumentString(`
+    subscription NodeEvents($tenantId: ID!, $after: Cursor) {
+  nodeEvents(tenantId: $tenantId, after: $after) {
+    ...EventLine
+    node {
+      ...NodeRow
+    }
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}
+fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  ... on NodeCordonEvent {
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<NodeEventsSubscription, NodeEventsSubscriptionVariables>;
+export const CordonDocument = new TypedDocumentString(`
+    mutation Cordon($input: NodeCordonInput!) {
+  nodeCordon(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<CordonMutation, CordonMutationVariables>;
+export const UncordonDocument = new TypedDocumentString(`
+    mutation Uncordon($input: NodeUncordonInput!) {
+  nodeUncordon(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<UncordonMutation, UncordonMutationVariables>;
+export const DrainDocument = new TypedDocumentString(`
+    mutation Drain($input: NodeDrainInput!) {
+  nodeDrain(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<DrainMutation, DrainMutationVariables>;

@@ -1,0 +1,84 @@
+import { useSyncExternalStore } from "react";
+
+const listeners = new Set<() => void>();
+let timer: ReturnType<typeof setInterval> | null = null;
+let moment = Date.now();
+
+/** The time, moved on every few seconds for all that show an age, so that they never disagree. */
+export function useNow(): number {
+	return useSyncExternalStore(
+		(listener) => {
+			listeners.add(listener);
+			timer ??= setInterval(() => {
+				moment = Date.now();
+				for (const tell of listeners) tell();
+			}, 5_000);
+			return () => {
+				listeners.delete(listener);
+				if (listeners.size === 0 && timer) {
+					clearInterval(timer);
+					timer = null;
+				}
+			};
+		},
+		() => moment,
+	);
+}
+
+const clockFormat = new Intl.DateTimeFormat("en-GB", {
+	hour: "2-digit",
+	minute: "2-digit",
+	second: "2-digit",
+	timeZoneName: "short",
+});
+const fullFormat = new Intl.DateTimeFormat("en-GB", {
+	year: "numeric",
+	month: "short",
+	day: "numeric",
+	hour: "2-digit",
+	minute: "2-digit",
+	second: "2-digit",
+	timeZoneName: "short",
+});
+const dayFormat = new Intl.DateTimeFormat("en-GB", { weekday: "short", year: "numeric", month: "short", day: "numeric" });
+
+/** 13:34:30 CET */
+export const clock = (at: number | string) => clockFormat.format(new Date(at));
+/** 29 Nov 2026, 13:34:30 CET */
+export const full = (at: number | string) => fullFormat.format(new Date(at));
+/** Sun, 29 Nov 2026 */
+export const day = (at: number | string) => dayFormat.format(new Date(at));
+
+/** 2 h 14 min: at most two units, the coarse ones. */
+export function duration(ms: number): string {
+	const s = Math.max(0, Math.round(ms / 1000));
+	if (s < 60) return `${s} s`;
+	const m = Math.floor(s / 60);
+	if (m < 60) return `${m} min`;
+	const h = Math.floor(m / 60);
+	if (h < 24) return m % 60 ? `${h} h ${m % 60} min` : `${h} h`;
+	const d = Math.floor(h / 24);
+	return h % 24 && d < 10 ? `${d} d ${h % 24} h` : `${d} d`;
+}
+
+/** 14 min ago; seconds of the first minute are noise. */
+export function ago(at: string, now: number): string {
+	const ms = now - Date.parse(at);
+	return ms < 60_000 ? "just now" : `${duration(ms)} ago`;
+}
+
+/** in 47 min, or since when it is over. */
+export function until(at: string, now: number): string {
+	const ms = Date.parse(at) - now;
+	return ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
+}
+
+/** An age with the moment itself in its tooltip and for machines. */
+export function Ago({ at }: { at: string }) {
+	const now = useNow();
+	return (
+		<time dateTime={at} title={full(at)}>
+			{ago(at, now)}
+		</time>
+	);
+}
