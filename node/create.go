@@ -18,6 +18,9 @@ import (
 
 // New is a machine that joins for the first time.
 type New struct {
+	// ID is the node's id when it had to be known beforehand, since the certificate that names it is signed before the row is written; empty
+	// for a fresh one.
+	ID string
 	// Key is the fingerprint of its identity key.
 	Key string
 	// PoolID is the pool it joins; its tenant becomes the owner.
@@ -34,7 +37,10 @@ func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return nil, err
 	}
-	nodeID := id.New(id.Node)
+	nodeID := n.ID
+	if nodeID == "" {
+		nodeID = id.New(id.Node)
+	}
 	rows, err := tx.Query(ctx, `
 		insert into nodes as n (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
 		select $1, $2, p.tenant_id, p.id, $4, 'ADOPTING', 'TRUSTED', $5 from pools p where p.id = $3

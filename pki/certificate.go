@@ -3,7 +3,6 @@ package pki
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -254,12 +253,6 @@ func parseGeneration(value []byte) (int64, error) {
 // Fingerprint is the lower-case hex SHA-256 of a certificate's DER: what machines pin a root by.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// IdentityFingerprint is the lower-case hex SHA-256 of an identity key's 32 bytes: ComputeNode.key.
-func IdentityFingerprint(key ed25519.PublicKey) string {
-	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])
 }
 
