@@ -89,7 +89,7 @@ func (c *child) fault() error {
 	return fault.Because(fault.Unavailable, c.err, nil, "PostgreSQL ended by itself (%s): %s", c.cmd.ProcessState, said)
 }
 
-// tail takes what the server says, passes it to the log line by line and remembers the last line that tells of a failure.
+// tail takes what the server says, passes it to the log line by line and remembers the last one.
 type tail struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -121,17 +121,20 @@ func (t *tail) line(s string) {
 	case s == "":
 		return
 	case ok && (level == "FATAL" || level == "PANIC"):
-		t.said = text
+		if strings.HasSuffix(text, " contains errors") && t.said != "" {
+			text = t.said + "; " + text // the line before says which
+		}
 		if strings.HasPrefix(text, "the database system is ") { // what a client hears that comes too early or too late
 			t.log.Debug("PostgreSQL says", "level", level, "text", text)
 			return
 		}
+		t.said = text
 		t.log.Error("PostgreSQL says", "level", level, "text", text)
 	case ok && (level == "HINT" || level == "DETAIL"):
 		t.log.Debug("PostgreSQL says", "level", level, "text", text)
 	default:
-		if t.said == "" || !ok {
-			t.said = s
+		if level == "LOG" {
+			t.said = text
 		}
 		t.log.Debug("PostgreSQL says", "level", level, "text", text)
 	}

@@ -21,11 +21,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/better-compute/better-compute/fault"
 )
@@ -146,8 +148,9 @@ func (s *Server) URL() string { return s.url(Database, Database) }
 func (s *Server) AdminURL() string { return s.url(superuser, "postgres") }
 
 func (s *Server) url(role, database string) string {
-	q := url.Values{"host": {s.socket}, "port": {"5432"}}
-	return (&url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + database, RawQuery: q.Encode()}).String()
+	// A space must become %20, since readers of connection strings take a plus sign as it stands.
+	q := "host=" + strings.ReplaceAll(url.QueryEscape(s.socket), "+", "%20") + "&port=5432"
+	return (&url.URL{Scheme: "postgres", User: url.User(role), Path: "/" + database, RawQuery: q}).String()
 }
 
 // PID is the process id of PostgreSQL's first process.
@@ -198,8 +201,12 @@ func (s *Server) ready(ctx context.Context) error {
 		}
 		conn, err := pgx.Connect(ctx, s.AdminURL())
 		if err != nil {
-			if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EACCES) {
+			if errors.Is(err, syscall.EACCES) {
 				return fault.Because(fault.Unavailable, err, nil, "the socket of PostgreSQL in %s cannot be entered by this process", s.socket)
+			}
+			var refusal *pgconn.PgError
+			if errors.As(err, &refusal) && refusal.Code != "57P03" { // that one says that it is still coming up
+				return fault.Because(fault.Unavailable, err, nil, "PostgreSQL does not let its own starter in: %s", refusal.Message)
 			}
 			last = err
 			continue

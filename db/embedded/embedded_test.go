@@ -68,11 +68,13 @@ func actServe() {
 
 // actConnect tries to connect and prints why it could not.
 func actConnect() {
-	conn, err := pgx.Connect(context.Background(), os.Getenv("BC_EMBEDDED_URL"))
-	if err == nil {
-		_ = conn.Close(context.Background())
+	for _, url := range strings.Fields(os.Getenv("BC_EMBEDDED_URLS")) {
+		conn, err := pgx.Connect(context.Background(), url)
+		if err == nil {
+			_ = conn.Close(context.Background())
+		}
+		fmt.Println(strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 	}
-	fmt.Println(err)
 	os.Exit(0)
 }
 
@@ -152,7 +154,7 @@ func serve(t *testing.T, dir, bin string, uid int) *helper {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "BC_EMBEDDED_ROLE=serve", "BC_EMBEDDED_DIR="+dir, "BC_EMBEDDED_BIN="+bin)
+	cmd.Env = append(os.Environ(), "BC_EMBEDDED_ROLE=serve", "BC_EMBEDDED_DIR="+dir, "BC_EMBEDDED_BIN="+bin, "GORACE=atexit_sleep_ms=0")
 	if uid >= 0 {
 		become(t, cmd, uid)
 	}
@@ -174,7 +176,11 @@ func become(t *testing.T, cmd *exec.Cmd, uid int) {
 	t.Helper()
 	dir := scratch(t)
 	to := filepath.Join(dir, "tests")
-	require.NoError(t, copyFile(cmd.Path, to))
+	if os.Link(cmd.Path, to) == nil { // much faster, where both lie on one file system
+		require.NoError(t, os.Chmod(to, 0o755))
+	} else {
+		require.NoError(t, copyFile(cmd.Path, to))
+	}
 	cmd.Path, cmd.Args, cmd.Dir = to, []string{to}, dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 }
@@ -406,6 +412,8 @@ func TestCutOffStart(t *testing.T) {
 	cancel()
 	_, err := Start(ctx, cfg)
 	require.Error(t, err)
+	require.NoError(t, os.MkdirAll(cfg.DataDir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.DataDir, lockName), nil, 0o600))
 	p := filepath.Join(cfg.DataDir, "pg.new")
 	require.NoError(t, os.MkdirAll(filepath.Join(p, "base"), 0o700)) // what a killed initdb leaves
 	s := start(t, cfg)
@@ -529,20 +537,22 @@ func TestPeer(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "root", "linux")
 	s := start(t, Config{DataDir: filepath.Join(scratch(t), "data")})
-	as := func(uid int, url string) string {
+	as := func(uid int, urls ...string) []string {
 		exe, err := os.Executable()
 		require.NoError(t, err)
 		cmd := exec.Command(exe)
-		cmd.Env = []string{"BC_EMBEDDED_ROLE=connect", "BC_EMBEDDED_URL=" + url}
+		cmd.Env = []string{"BC_EMBEDDED_ROLE=connect", "BC_EMBEDDED_URLS=" + strings.Join(urls, " "), "GORACE=atexit_sleep_ms=0"}
 		become(t, cmd, uid)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		return string(out)
+		answers := strings.Split(strings.TrimSpace(string(out)), "\n")
+		require.Len(t, answers, len(urls))
+		return answers
 	}
 	// Another user does not even get to the socket.
-	require.Contains(t, as(12345, s.URL()), "permission denied")
+	require.Contains(t, as(12345, s.URL())[0], "permission denied")
 
-	// And if someone opened the way to it, the map still lets in nobody but us: no other user, and not PostgreSQL's own.
+	// And if someone opened the way to it, the map still lets in nobody but us: no other user, with or without a name, and not PostgreSQL's own.
 	require.NoError(t, os.Chmod(s.socket, 0o755))
 	require.NoError(t, os.Chmod(filepath.Join(s.socket, socketFile), 0o777))
 	nobody, err := user.Lookup("nobody")
@@ -550,9 +560,8 @@ func TestPeer(t *testing.T) {
 	uid, err := strconv.Atoi(nobody.Uid)
 	require.NoError(t, err)
 	for _, uid := range []int{uid, s.place.who.uid, 12345} {
-		for _, url := range []string{s.URL(), s.AdminURL()} {
-			require.Regexp(t, "Peer authentication failed|could not look up local user|unexpected EOF|password", as(uid, url), "user id %d", uid)
-			require.NotContains(t, as(uid, url), "<nil>")
+		for _, answer := range as(uid, s.URL(), s.AdminURL()) {
+			require.Contains(t, answer, "Peer authentication failed", "user id %d", uid)
 		}
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/better-compute/better-compute/fault"
 )
 
+// pidFile holds the process id of the server's first process.
+const pidFile = "postmaster.pid"
+
 // endOrphans ends what an earlier run left working on the data: a whole server whose parent was killed, or single processes of one whose first
 // process was killed. We hold the lock, so nobody uses them. A process is ended only if it is a postgres of PostgreSQL's user at work in this very
 // directory; the process id in postmaster.pid alone proves nothing, it may be another's by now.
@@ -31,7 +34,7 @@ func (p *place) endOrphans(ctx context.Context, log *slog.Logger) error {
 			break
 		}
 		targets := left
-		if first := p.recorded(); step.sig == syscall.SIGINT {
+		if first := p.recorded(pidFile); step.sig == syscall.SIGINT {
 			if !slices.Contains(left, first) {
 				continue // its first process is gone, nobody is left to shut down in order
 			}
@@ -48,11 +51,13 @@ func (p *place) endOrphans(ctx context.Context, log *slog.Logger) error {
 	if len(left) > 0 {
 		return fault.New(fault.Unavailable, nil, "an earlier PostgreSQL still works on %s and cannot be ended (processes %v)", p.pg, left)
 	}
-	// PostgreSQL refuses to start while the recorded process id is alive, whoever has it now. The file goes only when its bearer is for certain
-	// no server of ours; in doubt PostgreSQL's own checks decide.
-	if pid := p.recorded(); pid > 0 && alive(pid) && p.stranger(pid) {
-		if err := os.Remove(filepath.Join(p.pg, "postmaster.pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return badDir(p.dir, "the stale postmaster.pid in %s cannot be removed: %w", p.pg, err)
+	// PostgreSQL refuses to start while the process id in either of its lock files is alive, whoever has it now (or is dead and not yet collected).
+	// A file goes only when its bearer is for certain no server of ours; in doubt PostgreSQL's own checks decide.
+	for _, name := range []string{pidFile, socketFile + ".lock"} {
+		if pid := p.recorded(name); pid > 0 && alive(pid) && p.stranger(pid) {
+			if err := os.Remove(filepath.Join(p.pg, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return badDir(p.dir, "the stale %s in %s cannot be removed: %w", name, p.pg, err)
+			}
 		}
 	}
 	return nil
@@ -79,9 +84,9 @@ func (p *place) waitGone(ctx context.Context, bound time.Duration) ([]int, error
 	}
 }
 
-// recorded is the process id in postmaster.pid, 0 if there is none.
-func (p *place) recorded() int {
-	text, err := os.ReadFile(filepath.Join(p.pg, "postmaster.pid"))
+// recorded is the process id in one of PostgreSQL's lock files, 0 if there is none.
+func (p *place) recorded(name string) int {
+	text, err := os.ReadFile(filepath.Join(p.pg, name))
 	if err != nil {
 		return 0
 	}

@@ -15,7 +15,7 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // orphans gives the first process of a PostgreSQL at work in our data directory: the one in postmaster.pid, if its command line names a postgres
 // and this directory.
 func (p *place) orphans() []int {
-	pid := p.recorded()
+	pid := p.recorded(pidFile)
 	if pid == 0 || !strings.Contains(args(pid), "postgres -D "+p.pg) {
 		return nil
 	}
