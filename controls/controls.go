@@ -29,12 +29,12 @@ func (c *Controls) Uncordon(ctx context.Context, e node.Edit) (node.Changed, err
 // Drain cordons a node and has the drain controller wait until it holds no live allocation. Nothing is evicted. Draining a node that is draining
 // changes nothing.
 func (c *Controls) Drain(ctx context.Context, e node.Edit) (node.Changed, error) {
-	return c.Nodes.Change(ctx, e, c.drainControl())
+	return c.Nodes.Change(ctx, e, drainControl(c.Jobs))
 }
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
 func (c *Controls) All() []node.Control {
-	return []node.Control{cordonControl(), uncordonControl(), c.drainControl(), drainedControl(false)}
+	return []node.Control{cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(false)}
 }
 
 // Offer says whether a control is offered on a node now and, if not, why.
@@ -56,7 +56,7 @@ func offered() []struct {
 	}{
 		{cordonControl(), "the node is cordoned already"},
 		{uncordonControl(), "the node is not cordoned"},
-		{(*Controls)(nil).drainControl(), "the node is draining already"},
+		{drainControl(nil), "the node is draining already"},
 	}
 }
 

@@ -43,7 +43,8 @@ type Drained struct {
 	ConfirmedByNode bool   `json:"confirmedByNode"`
 }
 
-func (c *Controls) drainControl() node.Control {
+// drainControl puts the drain's job in with jobs; only its decision is used where there are none.
+func drainControl(jobs *placement.Jobs) node.Control {
 	return node.Control{
 		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Decide: drain,
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
@@ -51,7 +52,7 @@ func (c *Controls) drainControl() node.Control {
 				return err
 			}
 			job := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}
-			if _, err := c.Jobs.InsertTx(ctx, tx.Lib(), job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
+			if _, err := jobs.InsertTx(ctx, tx.Lib(), job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
 				return fmt.Errorf("hand the node to the drain controller: %w", err)
 			}
 			return nil

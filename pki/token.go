@@ -19,7 +19,7 @@ import (
 // How long a join token can be used.
 const (
 	TokenTTL    = 30 * time.Minute
-	maxTokenTTL = 7 * 24 * time.Hour
+	MaxTokenTTL = 7 * 24 * time.Hour
 )
 
 // JoinToken is a join token without its secret, which nobody can show again.
@@ -73,7 +73,7 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 	if ttl == 0 {
 		ttl = TokenTTL
 	}
-	if ttl < time.Second || ttl > maxTokenTTL {
+	if ttl < time.Second || ttl > MaxTokenTTL {
 		return JoinTokenCreated{}, fault.Invalid("ttlSeconds", "must be 1 to 604800", 0)
 	}
 	request, err := iam.NewRequest(who, in.RequestID, "joinTokenCreate", in)

@@ -144,8 +144,10 @@ type Outcome struct {
 	Woken []string
 }
 
-// maxDuration bounds an interval: ten years.
-const maxDuration = 10 * 365 * 24 * time.Hour
+// MaxSeconds bounds an interval: ten years.
+const MaxSeconds = 315_360_000
+
+const maxDuration = MaxSeconds * time.Second
 
 func (b Booking) check() error {
 	if err := id.Tenant("tenantId", b.TenantID); err != nil {

@@ -1,0 +1,118 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
+)
+
+// cookieName is the browser's session. Its value is a token like any other, which scripts can't read and other sites can't send.
+const cookieName = "bc_session"
+
+// authenticate puts who asks into the context: by the bearer token, else by the cookie, which counts only from our own pages. Nobody is let through
+// too: each operation says UNAUTHENTICATED by itself, so that every transport says it in its own shape.
+func authenticate(hosts Hosts, issuer *iam.Issuer, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if bearer, ok := bearerOf(r.Header.Get("Authorization")); ok {
+			if who, err := issuer.Verify(bearer); err == nil {
+				r = r.WithContext(withActor(r.Context(), who))
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		cookie, err := r.Cookie(cookieName)
+		if err != nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if origin := r.Header.Get("Origin"); origin == "" || !hosts.same(r, origin) {
+			refuse(w, r, http.StatusForbidden, fault.New(fault.Forbidden, nil, "a signed-in browser must send its Origin; programs use a bearer token"))
+			return
+		}
+		if who, err := issuer.Verify(cookie.Value); err == nil {
+			r = r.WithContext(withActor(r.Context(), who))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func bearerOf(header string) (string, bool) {
+	scheme, token, ok := strings.Cut(header, " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "bearer")
+}
+
+// initSocket takes the token that a client shows in connection_init, else what the upgrade request had, and sees that it still counts. The socket
+// ends a moment after the token does.
+func initSocket(issuer *iam.Issuer) transport.WebsocketInitFunc {
+	return func(ctx context.Context, payload transport.InitPayload) (context.Context, *transport.InitPayload, error) {
+		refused := transport.WithWebsocketCloseCode(ctx, closeUnauthorized)
+		who, err := actor(ctx)
+		if bearer, ok := bearerOf(payload.Authorization()); ok {
+			if who, err = issuer.Verify(bearer); err == nil {
+				ctx = withActor(ctx, who)
+			}
+		}
+		if err != nil {
+			return refused, nil, err
+		}
+		if err := issuer.Live(ctx, who); err != nil {
+			return refused, nil, err
+		}
+		lifeOf(ctx).set(who.ExpiresAt)
+		// The deadline ends with the connection: gqlgen derives everything of the socket from this context, and the request's own ends it.
+		ctx, cancel := context.WithDeadline(ctx, who.ExpiresAt.Add(expiryMargin))
+		context.AfterFunc(ctx, cancel)
+		return ctx, nil, nil
+	}
+}
+
+// expiryMargin lets the subscriptions of a socket say UNAUTHENTICATED by themselves before the socket is closed.
+const expiryMargin = 3 * time.Second
+
+// sessions lets a browser sign in by a one-time link and sign out.
+func sessions(issuer *iam.Issuer, secure bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /session/claim", func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Secret string }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Secret == "" || len(body.Secret) > 128 {
+			refuse(w, r, http.StatusBadRequest, fault.Invalid("secret", "must be the part of the sign-in link after #sign-in=", len(body.Secret)))
+			return
+		}
+		token, expiresAt, err := issuer.ClaimSignIn(r.Context(), body.Secret)
+		if err != nil {
+			f := fault.From(err)
+			status := http.StatusUnauthorized
+			if f.Code != fault.Unauthenticated {
+				status = http.StatusServiceUnavailable
+			}
+			refuse(w, r, status, f)
+			return
+		}
+		http.SetCookie(w, sessionCookie(token, secure, time.Until(expiresAt)))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /session/end", func(w http.ResponseWriter, r *http.Request) {
+		if who, err := actor(r.Context()); err == nil {
+			if err := issuer.RevokeToken(r.Context(), who.TokenID); err != nil {
+				refuse(w, r, http.StatusServiceUnavailable, fault.New(fault.Unavailable, nil, "signing out did not work; try again"))
+				return
+			}
+		}
+		http.SetCookie(w, sessionCookie("", secure, -time.Second))
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return mux
+}
+
+func sessionCookie(value string, secure bool, life time.Duration) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure, MaxAge: int(life.Seconds()),
+	}
+}

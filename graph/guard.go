@@ -1,0 +1,194 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Hosts are the names by which browsers may reach the server. A page of a foreign site that rebinds its name to our address is refused by it.
+type Hosts struct{ allowed map[string]bool }
+
+// NewHosts allows the address that is listened on, the loopback's names with its port, and a public URL's host if there is one.
+func NewHosts(listen net.Addr, public string) (Hosts, error) {
+	h := Hosts{allowed: map[string]bool{}}
+	host, port, err := net.SplitHostPort(listen.String())
+	if err != nil {
+		return Hosts{}, fault.New(fault.InvalidInput, nil, "the listening address %s cannot be read", listen)
+	}
+	for _, name := range []string{host, "127.0.0.1", "localhost", "::1"} {
+		h.allowed[net.JoinHostPort(name, port)] = true
+	}
+	if public != "" {
+		u, err := url.Parse(public)
+		if err != nil || u.Host == "" {
+			return Hosts{}, fault.Invalid("public-url", "must be a URL like https://console.example.com", len(public))
+		}
+		h.allowed[strings.ToLower(u.Host)] = true
+	}
+	return h, nil
+}
+
+func (h Hosts) has(host string) bool { return h.allowed[strings.ToLower(host)] }
+
+// same says whether an Origin header names this very server.
+func (h Hosts) same(r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host) && h.has(u.Host)
+}
+
+// guard is before everything: known host, no foreign origin, security headers, a request id.
+func guard(hosts Hosts, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, request := withRequestID(r.Context())
+		r = r.WithContext(ctx)
+		header := w.Header()
+		header.Set("X-Request-Id", request)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'")
+		switch origin := r.Header.Get("Origin"); {
+		case !hosts.has(r.Host):
+			refuse(w, r, http.StatusMisdirectedRequest, fault.New(fault.Forbidden, nil, "this server is not called %q; use its own address or set --public-url", r.Host))
+		case origin != "" && !hosts.same(r, origin):
+			refuse(w, r, http.StatusForbidden, fault.New(fault.Forbidden, nil, "requests from pages of other sites are refused"))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// refuse answers outside GraphQL, in GraphQL's shape.
+func refuse(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
+	body, err := json.Marshal(map[string]any{
+		"data": nil,
+		"errors": []any{map[string]any{
+			"message": f.Message, "extensions": map[string]any{"code": f.Code, "details": f.Details, "requestId": requestID(r.Context())},
+		}},
+	})
+	if err != nil {
+		body = []byte(`{"errors":[{"message":"refused"}]}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+const (
+	// bodyBound is how long a request's body may take.
+	bodyBound = 10 * time.Second
+	// answerBound is how long a query or mutation over HTTP may take.
+	answerBound = 30 * time.Second
+)
+
+// bodies reads a POST's body within its bounds in size and time, and sees that it is JSON, before gqlgen has it: gqlgen would read without a bound,
+// and log a body that it can't parse.
+func bodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			refuse(w, r, http.StatusUnsupportedMediaType, fault.Invalid("Content-Type", "must be application/json", 0))
+			return
+		}
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(bodyBound))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		_ = control.SetReadDeadline(time.Time{})
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			refuse(w, r, http.StatusRequestEntityTooLarge, fault.New(fault.ResourceExhausted, fault.Details{"limit": maxBody}, "the body is larger than %d bytes", maxBody))
+			return
+		case err != nil:
+			refuse(w, r, http.StatusRequestTimeout, fault.Invalid("body", "did not arrive within 10 s", len(body)))
+			return
+		case !json.Valid(body):
+			refuse(w, r, http.StatusBadRequest, fault.Invalid("body", "must be one JSON object with query and variables", len(body)))
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// streams guards what gqlgen writes. Its SSE transport has a goroutine that may write after the handler returned, which takes the process down; and
+// no write has a deadline. After ServeHTTP nothing is written any more, and each write has its bound.
+func streams(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			next.ServeHTTP(w, r.WithContext(withLife(r.Context())))
+			return
+		}
+		g := &guarded{ResponseWriter: w, control: http.NewResponseController(w)}
+		defer g.close()
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			w.Header().Set("X-Accel-Buffering", "no")
+			g.streaming = true
+			next.ServeHTTP(g, r.WithContext(withLife(r.Context())))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), answerBound)
+		defer cancel()
+		next.ServeHTTP(g, r.WithContext(ctx))
+	})
+}
+
+type guarded struct {
+	http.ResponseWriter
+
+	control   *http.ResponseController
+	streaming bool
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func (g *guarded) Write(b []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return len(b), nil
+	}
+	_ = g.control.SetWriteDeadline(time.Now().Add(writeBound))
+	return g.ResponseWriter.Write(b)
+}
+
+func (g *guarded) WriteHeader(status int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Flush sends what was written.
+func (g *guarded) Flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		_ = g.control.SetWriteDeadline(time.Now().Add(writeBound))
+		_ = g.control.Flush()
+	}
+}
+
+func (g *guarded) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	_ = g.control.SetWriteDeadline(time.Time{})
+}

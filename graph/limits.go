@@ -1,0 +1,91 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/node"
+)
+
+// What one request may ask for.
+const (
+	maxBody       = 256 << 10
+	maxTokens     = 4000
+	maxDepth      = 12
+	maxFields     = 600 // selections in the document after fragments are spread, aliases included
+	maxComplexity = 60_000
+	cachedQueries = 1000
+)
+
+// shape refuses operations that are too deep or too wide before anything runs. Complexity counts what they would read.
+type shape struct{}
+
+func (shape) ExtensionName() string { return "Shape" }
+
+func (shape) Validate(graphql.ExecutableSchema) error { return nil }
+
+// MutateOperationContext checks the operation.
+func (shape) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if op.Operation == nil {
+		return nil
+	}
+	m := measure{left: maxFields}
+	m.walk(op.Operation.SelectionSet, 1)
+	switch {
+	case m.left < 0:
+		return gqlerror.WrapIfUnwrapped(fault.New(fault.ResourceExhausted, fault.Details{"limit": maxFields},
+			"the operation selects more than %d fields; split it", maxFields))
+	case m.deepest > maxDepth:
+		return gqlerror.WrapIfUnwrapped(fault.New(fault.ResourceExhausted, fault.Details{"limit": maxDepth},
+			"the operation nests deeper than %d levels; split it", maxDepth))
+	}
+	return nil
+}
+
+type measure struct{ left, deepest int }
+
+// walk counts; it stops at the limits, so that spreading fragments in fragments costs no more than they allow.
+func (m *measure) walk(set ast.SelectionSet, depth int) {
+	m.deepest = max(m.deepest, depth)
+	if m.deepest > maxDepth {
+		return
+	}
+	for _, s := range set {
+		if m.left--; m.left < 0 {
+			return
+		}
+		switch s := s.(type) {
+		case *ast.Field:
+			if len(s.SelectionSet) > 0 && s.Name != "__schema" && s.Name != "__type" {
+				m.walk(s.SelectionSet, depth+1)
+			}
+		case *ast.InlineFragment:
+			m.walk(s.SelectionSet, depth)
+		case *ast.FragmentSpread:
+			if s.Definition != nil {
+				m.walk(s.Definition.SelectionSet, depth)
+			}
+		}
+	}
+}
+
+// complexities multiply what a list's entry costs by how many are asked for.
+func complexities() ComplexityRoot {
+	var c ComplexityRoot
+	page := func(child, first int) int { return 1 + max(1, min(first, 500))*child }
+	c.Query.Nodes = func(child int, _ string, _ *node.Filter, _ node.Order, first int, _ *string) int { return page(child, first) }
+	c.Query.Events = func(child int, _ string, _ *string, _ []string, _ *string, _, _ *time.Time, _ events.Order, first int, _ *string) int {
+		return page(child, first)
+	}
+	c.Query.Reservations = func(child int, _ string, _ *ReservationFilter, first int, _ *string) int { return page(child, first) }
+	c.ComputeNode.Events = func(child int, _ []string, first int, _ *string) int { return page(child, first) }
+	c.ComputeNode.Allocations = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
+	c.Drain.Blockers = func(child int) int { return page(child, 20) }
+	return c
+}

@@ -1,0 +1,130 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
+	"github.com/better-compute/better-compute/placement"
+)
+
+type mutations struct{ *API }
+
+// NodeCordon cordons.
+func (m mutations) NodeCordon(ctx context.Context, in NodeCordonInput) (*NodePayload, error) {
+	return m.control(ctx, m.Controls.Cordon, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+}
+
+// NodeUncordon uncordons.
+func (m mutations) NodeUncordon(ctx context.Context, in NodeUncordonInput) (*NodePayload, error) {
+	return m.control(ctx, m.Controls.Uncordon, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+}
+
+// NodeDrain drains, and looks at the drain once the answer is composed.
+func (m mutations) NodeDrain(ctx context.Context, in NodeDrainInput) (*NodePayload, error) {
+	payload, err := m.control(ctx, m.Controls.Drain, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+	if err == nil && payload.Changed {
+		m.lookLater(in.NodeID)
+	}
+	return payload, err
+}
+
+func (m mutations) control(ctx context.Context, verb func(context.Context, node.Edit) (node.Changed, error), e node.Edit) (*NodePayload, error) {
+	var err error
+	if e.Who, err = actor(ctx); err != nil {
+		return nil, err
+	}
+	done, err := verb(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &NodePayload{Node: m.oneNode(e.Who, done.View(e.TenantID)), Changed: done.Changed, Cursor: done.Cursor.String()}, nil
+}
+
+// lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.
+func (m mutations) lookLater(nodeIDs ...string) {
+	if len(nodeIDs) == 0 {
+		return
+	}
+	m.Later("look at drains", func(ctx context.Context) error {
+		var errs []error
+		for _, nodeID := range nodeIDs {
+			_, err := m.Controls.LookAtDrain(ctx, nodeID)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// ReservationCreate books.
+func (m mutations) ReservationCreate(ctx context.Context, in ReservationCreateInput) (*ReservationPayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := placement.Booking{
+		Who: who, TenantID: in.TenantID, NodeID: in.NodeID, StartsAt: in.StartsAt, EndsAt: in.EndsAt, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	}
+	if s := in.DurationSeconds; s != nil {
+		if *s < 1 || *s > placement.MaxSeconds {
+			return nil, fault.Invalid("durationSeconds", "must be between 1 and 315360000", 0)
+		}
+		b.Duration = time.Duration(*s) * time.Second
+	}
+	return m.booked(m.Bookings.Create(ctx, b))
+}
+
+// ReservationRelease releases.
+func (m mutations) ReservationRelease(ctx context.Context, in ReservationReleaseInput) (*ReservationPayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.booked(m.Bookings.Release(ctx, placement.Release{
+		Who: who, TenantID: in.TenantID, ReservationID: in.ReservationID, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	}))
+}
+
+func (m mutations) booked(out placement.Outcome, err error) (*ReservationPayload, error) {
+	if err != nil {
+		return nil, err
+	}
+	m.lookLater(out.Woken...)
+	return &ReservationPayload{
+		Reservation: m.reservations([]placement.Reservation{out.Reservation})[0], Changed: out.Changed, Cursor: out.Cursor.String(),
+	}, nil
+}
+
+// JoinTokenCreate makes a join token.
+func (m mutations) JoinTokenCreate(ctx context.Context, in JoinTokenCreateInput) (*JoinTokenCreatePayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.TTLSeconds < 1 || in.TTLSeconds > int(pki.MaxTokenTTL.Seconds()) {
+		return nil, fault.Invalid("ttlSeconds", "must be between 1 and 604800", 0)
+	}
+	made, err := m.PKI.JoinTokenCreate(ctx, who, pki.JoinTokenCreateInput{
+		TenantID: in.TenantID, PoolID: in.PoolID, TTL: time.Duration(in.TTLSeconds) * time.Second, RequestID: text(in.RequestID),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.madeToken(made), nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,296 @@
+package graph
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/health"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
+)
+
+// Node is a node in an answer: what the tenant sees of it, and the page it stands on.
+type Node struct {
+	*node.View
+
+	page *page
+}
+
+// Pool gives the node's pool.
+func (n *Node) Pool(ctx context.Context) (*node.Pool, error) { return n.page.poolOf(ctx, n.View) }
+
+// Drain gives the running drain, or the ended one while its cordon still holds.
+func (n *Node) Drain() *Drain { return n.drain(n.View.Drain()) }
+
+// LastDrain gives the newest drain.
+func (n *Node) LastDrain() *Drain { return n.drain(n.View.LastDrain) }
+
+func (n *Node) drain(d *node.Drain) *Drain {
+	if d == nil {
+		return nil
+	}
+	return &Drain{Drain: d, Node: n}
+}
+
+// LastSeen gives when the node was last heard of.
+func (n *Node) LastSeen(ctx context.Context) (*time.Time, error) {
+	seen, err := n.page.lastSeen(ctx)
+	if at, ok := seen[n.ID]; ok && err == nil {
+		return &at, nil
+	}
+	return nil, err
+}
+
+// Session gives the newest session, to the owner.
+func (n *Node) Session(ctx context.Context) (*liveness.Session, error) {
+	if !n.Full {
+		return nil, nil //nolint:nilnil // a guest sees none
+	}
+	sessions, err := n.page.sessions(ctx)
+	if s, ok := sessions[n.ID]; ok && err == nil {
+		return &s, nil
+	}
+	return nil, err
+}
+
+// Placeable gives the gate's answer for a tenant; a guest asks for itself only.
+func (n *Node) Placeable(tenantID *string) (*node.Placeability, error) {
+	tenant := n.TenantID
+	if tenantID != nil {
+		if err := id.Tenant("tenantId", *tenantID); err != nil {
+			return nil, err
+		}
+		tenant = *tenantID
+	}
+	if !n.Full && tenant != n.Seer && tenantID != nil {
+		return nil, fault.New(fault.Forbidden, nil, "a tenant that does not own the node asks for itself only")
+	}
+	p := node.Gate(n.Node(), tenant, node.Device, time.Now())
+	return &p, nil
+}
+
+// Node gives the node itself.
+func (n *Node) Node() *node.Node { return n.View.Node }
+
+// StatusSentence says in words why the node is out.
+func (n *Node) StatusSentence() string { return n.View.StatusSentence(time.Now()) }
+
+// ControlState is whether a control is offered.
+type ControlState struct {
+	Control string
+	Action  string
+	Enabled bool
+	Because node.Text
+}
+
+// Controls judges the controls for the caller, by the decisions that they themselves use.
+func (n *Node) Controls(ctx context.Context) ([]ControlState, error) {
+	may := map[iam.Action]bool{}
+	if n.Full {
+		var err error
+		if may, err = n.page.may(ctx); err != nil {
+			return nil, err
+		}
+	}
+	offers := controls.Offers(n.Node(), may)
+	states := make([]ControlState, len(offers))
+	for i, o := range offers {
+		states[i] = ControlState{Control: o.Control, Action: string(o.Action), Enabled: o.Enabled, Because: node.Text(o.Because)}
+	}
+	return states, nil
+}
+
+// Allocations gives the node's allocations, newest first: all to the owner, others' reduced; its own to a guest.
+func (n *Node) Allocations(ctx context.Context, live bool, first int, after *string) (*AllocationConnection, error) {
+	p, err := pageOf(id.Allocation, first, after)
+	if err != nil {
+		return nil, err
+	}
+	s := placement.Slice{Live: live, Page: p}
+	if !n.Full {
+		s.Tenant = n.Seer
+	}
+	by, err := placement.OnNodes(ctx, n.page.api.DB.Pool(), []string{n.ID}, s)
+	if err != nil {
+		return nil, err
+	}
+	list := by[n.ID]
+	out := &AllocationConnection{PageInfo: &PageInfo{HasNextPage: len(list) > first}, Nodes: []*Allocation{}, Edges: []*AllocationEdge{}}
+	for _, a := range list[:min(first, len(list))] {
+		view, cursor := allocation(a, n.Seer), listCursor(a.ID)
+		out.Nodes = append(out.Nodes, view)
+		out.Edges = append(out.Edges, &AllocationEdge{Cursor: cursor, Node: view})
+		out.PageInfo.EndCursor = &cursor
+	}
+	return out, nil
+}
+
+// LiveAllocationCount counts the live allocations.
+func (n *Node) LiveAllocationCount(ctx context.Context) (int, error) {
+	counts, err := n.page.liveCounts(ctx)
+	return counts[n.ID], err
+}
+
+// Inventory gives what the daemon measured, to the owner.
+func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
+	if !n.Full {
+		return nil, nil //nolint:nilnil // a guest sees none
+	}
+	all, err := n.page.inventories(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i, ok := all[n.ID]; ok {
+		return inventory(i), nil
+	}
+	return nil, nil //nolint:nilnil // none reported yet
+}
+
+// Events gives the node's events, newest first.
+func (n *Node) Events(ctx context.Context, types []string, first int, after *string) (*EventConnection, error) {
+	return n.page.api.history(ctx, n.page.who, events.ListFilter{
+		Filter: events.Filter{Tenant: n.Seer, NodeID: n.ID, Types: types}, First: first,
+	}, after)
+}
+
+// Drain is a drain in an answer.
+type Drain struct {
+	*node.Drain
+
+	Node *Node
+}
+
+// Blockers gives the live allocations that a running drain waits for.
+func (d *Drain) Blockers(ctx context.Context) ([]*Allocation, error) {
+	out := []*Allocation{}
+	if d.State != node.Draining {
+		return out, nil
+	}
+	by, err := d.Node.page.blockers(ctx)
+	for _, a := range by[d.NodeID] {
+		out = append(out, allocation(a, d.Node.Seer))
+	}
+	return out, err
+}
+
+// ExpectedAt gives when the last blocker ends; nil when one is open-ended or there is none.
+func (d *Drain) ExpectedAt(ctx context.Context) (*time.Time, error) {
+	if d.State != node.Draining {
+		return nil, nil //nolint:nilnil // it waits for nothing
+	}
+	by, err := d.Node.page.blockers(ctx)
+	if blockers := by[d.NodeID]; len(blockers) > 0 && err == nil {
+		return blockers[0].EndsAt, nil // the open-ended stand first, then those that end last
+	}
+	return nil, err
+}
+
+// Allocation is an allocation as a tenant sees it: of another's, only that it is there and until when.
+type Allocation struct {
+	ID            *string
+	ReservationID *string
+	TenantID      *string
+	NodeID        string
+	Live          bool
+	Future        bool
+	StartsAt      time.Time
+	EndsAt        *time.Time
+	ReleasedAt    *time.Time
+	EndedAt       *time.Time
+}
+
+func allocation(a placement.Allocation, seer string) *Allocation {
+	v := &Allocation{
+		NodeID: a.NodeID, Live: a.Live(), Future: a.Future(), StartsAt: a.StartsAt, EndsAt: a.EndsAt, ReleasedAt: a.ReleasedAt, EndedAt: a.EndedAt,
+	}
+	if a.TenantID == seer {
+		v.ID, v.ReservationID, v.TenantID = &a.ID, &a.ReservationID, &a.TenantID
+	}
+	return v
+}
+
+// Reservation is a reservation in an answer.
+type Reservation struct {
+	*placement.Reservation
+
+	of *reservations
+}
+
+// reservations is a set whose allocations are read once for all.
+type reservations struct {
+	api         *API
+	ids         []string
+	allocations lazy[map[string][]placement.Allocation]
+}
+
+func (a *API) reservations(list []placement.Reservation) []*Reservation {
+	of := &reservations{api: a}
+	out := make([]*Reservation, len(list))
+	for i := range list {
+		of.ids = append(of.ids, list[i].ID)
+		out[i] = &Reservation{Reservation: &list[i], of: of}
+	}
+	return out
+}
+
+// Allocations gives what the reservation holds.
+func (r *Reservation) Allocations(ctx context.Context) ([]*Allocation, error) {
+	by, err := r.of.allocations.get(func() (map[string][]placement.Allocation, error) {
+		return placement.ByReservation(ctx, r.of.api.DB.Pool(), r.of.ids)
+	})
+	out := []*Allocation{}
+	for _, a := range by[r.ID] {
+		out = append(out, allocation(a, r.TenantID))
+	}
+	return out, err
+}
+
+// Inventory is what a daemon measured, as the API shows it.
+type Inventory struct {
+	ReportedAt   time.Time
+	Stale        bool
+	Os           node.Text
+	Kernel       node.Text
+	Vendor       node.Text
+	Model        node.Text
+	Serial       node.Text
+	CPUModel     node.Text
+	CPUArch      node.Text
+	CPUCores     *int
+	CPUThreads   *int
+	MemoryBytes  node.Text
+	Gpus         []GPU
+	GpuNote      node.Text
+	StorageRoots []StorageRoot
+}
+
+// GPU is an accelerator.
+type GPU struct{ UUID, Model, MemoryBytes string }
+
+// StorageRoot is a file system of a node.
+type StorageRoot struct{ Path, FsType, SizeBytes string }
+
+// pageOf checks the arguments of a list whose entries are sorted by their ids.
+func pageOf(kind id.Kind, first int, after *string) (placement.Page, error) {
+	if first < 1 || first > node.MaxFirst {
+		return placement.Page{}, fault.Invalid("first", "must be between 1 and "+strconv.Itoa(node.MaxFirst), 0)
+	}
+	p := placement.Page{First: first}
+	if after != nil {
+		entry, err := parseListCursor(kind, *after)
+		if err != nil {
+			return placement.Page{}, err
+		}
+		p.After = entry
+	}
+	return p, nil
+}
+
+func inventory(i health.Inventory) *Inventory { return &Inventory{ReportedAt: i.ReportedAt} }

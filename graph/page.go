@@ -1,0 +1,101 @@
+package graph
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/health"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
+)
+
+// page is a set of nodes that one answer shows to one caller. What belongs to the nodes but is read apart is read once for all of them, when the
+// first asks: however the nodes are reached, through a list, its edges or events, a page costs one statement for each kind of thing.
+type page struct {
+	api    *API
+	who    iam.Actor
+	tenant string
+	ids    []string
+	pools  lazy[map[string]node.Pool]
+	seen   lazy[map[string]time.Time]
+	live   lazy[map[string]int]
+	holds  lazy[map[string][]placement.Allocation]
+	held   lazy[map[string]liveness.Session]
+	parts  lazy[map[string]health.Inventory]
+	rights lazy[map[iam.Action]bool]
+}
+
+// lazy is a value that is loaded once, by whoever asks first.
+type lazy[T any] struct {
+	mu   sync.Mutex
+	done bool
+	v    T
+	err  error
+}
+
+func (l *lazy[T]) get(load func() (T, error)) (T, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done {
+		l.v, l.err = load()
+		l.done = true
+	}
+	return l.v, l.err
+}
+
+// newPage makes the nodes of an answer.
+func (a *API) newPage(who iam.Actor, tenant string, views []*node.View) []*Node {
+	p := &page{api: a, who: who, tenant: tenant, ids: make([]string, len(views))}
+	nodes := make([]*Node, len(views))
+	for i, v := range views {
+		p.ids[i] = v.ID
+		nodes[i] = &Node{View: v, page: p}
+	}
+	return nodes
+}
+
+func (a *API) oneNode(who iam.Actor, v *node.View) *Node {
+	return a.newPage(who, v.Seer, []*node.View{v})[0]
+}
+
+func (p *page) poolOf(ctx context.Context, v *node.View) (*node.Pool, error) {
+	pools, err := p.pools.get(func() (map[string]node.Pool, error) {
+		return node.PoolsOfNodes(ctx, p.api.DB.Pool(), p.ids)
+	})
+	if err != nil {
+		return nil, err
+	}
+	pool := pools[v.PoolID]
+	return &pool, nil
+}
+
+func (p *page) lastSeen(ctx context.Context) (map[string]time.Time, error) {
+	return p.seen.get(func() (map[string]time.Time, error) { return liveness.LastSeen(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) sessions(ctx context.Context) (map[string]liveness.Session, error) {
+	return p.held.get(func() (map[string]liveness.Session, error) { return liveness.SessionsOf(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) inventories(ctx context.Context) (map[string]health.Inventory, error) {
+	return p.parts.get(func() (map[string]health.Inventory, error) { return health.InventoryOf(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) liveCounts(ctx context.Context) (map[string]int, error) {
+	return p.live.get(func() (map[string]int, error) { return placement.LiveCounts(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) blockers(ctx context.Context) (map[string][]placement.Allocation, error) {
+	return p.holds.get(func() (map[string][]placement.Allocation, error) { return placement.Blockers(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+// may gives which of the controls' actions the caller holds on nodes that its tenant owns: the same for all of them.
+func (p *page) may(ctx context.Context) (map[iam.Action]bool, error) {
+	return p.rights.get(func() (map[iam.Action]bool, error) {
+		return p.api.Authority.Held(ctx, p.api.DB.Pool(), p.who, p.tenant, controls.Actions())
+	})
+}

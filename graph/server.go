@@ -1,0 +1,100 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Options are what a server needs beside the API.
+type Options struct {
+	Hosts Hosts
+	// Secure marks cookies for TLS only.
+	Secure bool
+	// Console serves everything that is not the API.
+	Console http.Handler
+	// Ready says whether the process can serve: the database, the migrations, the log.
+	Ready func(ctx context.Context) error
+	// Stopping is closed when the process begins to stop: sockets then end with a code that tells clients to come back.
+	Stopping <-chan struct{}
+}
+
+// Handler serves the API, sign-in, health and the console.
+func Handler(a *API, o Options) http.Handler {
+	mux := http.NewServeMux()
+	api := bodies(authenticate(o.Hosts, a.Issuer, streams(operations(a, o.Stopping))))
+	mux.Handle("/graphql", api)
+	mux.Handle("/session/", bodies(authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
+		defer cancel()
+		if err := o.Ready(ctx); err != nil {
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "because": fault.From(err).Message})
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	})
+	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, a.Issuer.Keys()) })
+	mux.Handle("/", o.Console)
+	return guard(o.Hosts, mux)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// operations is GraphQL itself on its four transports.
+func operations(a *API, stopping <-chan struct{}) http.Handler {
+	presenter := present(a.Slog)
+	h := handler.New(NewExecutableSchema(Config{Resolvers: a, Complexity: complexities()}))
+	limit := int64(readLimit)
+	h.AddTransport(transport.Websocket{
+		Implementation: sockets{stopping: stopping}, InitFunc: initSocket(a.Issuer), InitTimeout: bodyBound, PingPongInterval: pingEvery,
+		PayloadReadLimit: &limit,
+	})
+	h.AddTransport(transport.SSE{KeepAlivePingInterval: pingEvery})
+	h.AddTransport(transport.POST{})
+	h.AddTransport(transport.GET{})
+	h.SetQueryCache(lru.New[*ast.QueryDocument](cachedQueries))
+	h.SetParserTokenLimit(maxTokens)
+	h.SetErrorPresenter(presenter)
+	h.SetRecoverFunc(recovered(a.Slog))
+	h.Use(extension.Introspection{})
+	h.Use(shape{})
+	h.Use(extension.FixedComplexityLimit(maxComplexity))
+	h.AroundFields(markInternal)
+	h.AroundOperations(endings(presenter))
+	h.AroundOperations(fewSubscriptions(presenter))
+	return h
+}
+
+// fewSubscriptions bounds how many subscriptions one socket runs.
+func fewSubscriptions(presenter graphql.ErrorPresenterFunc) graphql.OperationMiddleware {
+	return func(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+		op := graphql.GetOperationContext(ctx)
+		l := lifeOf(ctx)
+		if op.Operation == nil || op.Operation.Operation != ast.Subscription || l == nil {
+			return next(ctx)
+		}
+		if !l.begin() {
+			err := fault.New(fault.ResourceExhausted, fault.Details{"limit": maxOpen}, "a socket runs at most %d subscriptions at once", maxOpen)
+			return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{presenter(ctx, err)}, Data: []byte("null")})
+		}
+		context.AfterFunc(ctx, l.end)
+		return next(ctx)
+	}
+}

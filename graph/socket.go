@@ -1,0 +1,201 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/coder/websocket"
+)
+
+const (
+	// subprotocol is the only one: without it gqlgen would fall back to the legacy one.
+	subprotocol = "graphql-transport-ws"
+	// writeBound is how long a frame may take to leave. gqlgen writes under a lock, so a peer that stopped reading would hold that lock for ever.
+	writeBound = 5 * time.Second
+	// readLimit bounds a message from the client.
+	readLimit = maxBody
+	// pingEvery is how often a peer is asked whether it is there; one that does not answer twice is closed, so within half a minute.
+	pingEvery = 10 * time.Second
+)
+
+// Close codes of our own beside those of the protocol.
+const (
+	closeUnauthorized = 4401 // no valid token at the beginning: connecting again with the same one is pointless
+	closeExpired      = 4403 // the token ended while the socket was open: sign in again and resume
+	closeGoingAway    = 1012 // the server restarts: come back
+)
+
+// sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
+type sockets struct{ stopping <-chan struct{} }
+
+// Accept upgrades the request. Origin and host were checked before.
+func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{subprotocol}, CompressionMode: websocket.CompressionDisabled, InsecureSkipVerify: true, // checked by the guard, for all requests
+	})
+	if err != nil {
+		return nil, err
+	}
+	if conn.Subprotocol() != subprotocol {
+		_ = conn.Close(4406, "speak "+subprotocol)
+		return nil, errors.New("no common subprotocol")
+	}
+	// The handler's context can end before the last frames are written; the socket's own ends with the socket.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	c := &socket{conn: conn, ctx: ctx, cancel: cancel, stopping: s.stopping, life: lifeOf(r.Context())}
+	return c, nil
+}
+
+type socket struct {
+	conn     *websocket.Conn
+	ctx      context.Context //nolint:containedctx // of the socket, which gqlgen's adapter methods take no context for
+	cancel   context.CancelFunc
+	stopping <-chan struct{}
+	life     *life
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	closed bool
+}
+
+func (c *socket) Subprotocol() string { return c.conn.Subprotocol() }
+
+func (c *socket) SetReadLimit(limit int64) { c.conn.SetReadLimit(limit) }
+
+// NextReader gives the next message.
+func (c *socket) NextReader() (int, io.Reader, error) {
+	kind, data, err := c.conn.Read(c.ctx)
+	if err != nil {
+		switch websocket.CloseStatus(err) {
+		case websocket.StatusNormalClosure, websocket.StatusNoStatusRcvd, websocket.StatusGoingAway:
+			return int(kind), nil, transport.ErrWebsocketClosed
+		}
+		return int(kind), nil, err
+	}
+	return int(kind), bytes.NewReader(data), nil
+}
+
+// WriteJSON writes a message within the bound; a peer that does not take it is cut off, and resumes by its cursor.
+func (c *socket) WriteJSON(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, writeBound)
+	defer cancel()
+	if err := c.conn.Write(ctx, websocket.MessageText, data); err != nil {
+		_ = c.conn.CloseNow()
+		return err
+	}
+	return nil
+}
+
+// WriteClose says goodbye. gqlgen says 1000 whatever the cause, which clients take for «connect again at once».
+func (c *socket) WriteClose(code int, message string) error {
+	if code == transport.WebsocketCloseNormalClosure {
+		select {
+		case <-c.stopping:
+			code, message = closeGoingAway, "the server restarts"
+		default:
+			if c.life.expired() {
+				code, message = closeExpired, "the token has ended; sign in again"
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	go func() {
+		defer c.cancel()
+		_ = c.conn.Close(websocket.StatusCode(code), message) // bounded by the library: 5 s
+	}()
+	return nil
+}
+
+// Close cuts the socket off, unless a goodbye is under way.
+func (c *socket) Close() error {
+	_ = c.SetReadDeadline(time.Time{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.cancel()
+	return c.conn.CloseNow()
+}
+
+// SetReadDeadline cuts the socket off at that time; the zero time takes it back.
+func (c *socket) SetReadDeadline(at time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	if !at.IsZero() {
+		c.timer = time.AfterFunc(max(0, time.Until(at)), func() { _ = c.conn.CloseNow() })
+	}
+	return nil
+}
+
+// life is when the token that a socket was opened with ends. It is made with the request, and known when the client has shown its token.
+type life struct {
+	mu        sync.Mutex
+	expiresAt time.Time
+	open      int // subscriptions that run
+}
+
+func (l *life) set(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expiresAt = at
+}
+
+func (l *life) expired() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.expiresAt.IsZero() && !time.Now().Before(l.expiresAt)
+}
+
+// maxOpen bounds the subscriptions of one socket.
+const maxOpen = 64
+
+// begin counts a subscription, unless the socket has too many.
+func (l *life) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= maxOpen {
+		return false
+	}
+	l.open++
+	return true
+}
+
+func (l *life) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+}
+
+type lifeKey struct{}
+
+func withLife(ctx context.Context) context.Context { return context.WithValue(ctx, lifeKey{}, &life{}) }
+
+func lifeOf(ctx context.Context) *life {
+	l, _ := ctx.Value(lifeKey{}).(*life)
+	return l
+}

@@ -1,0 +1,71 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/iam"
+)
+
+type subscriptions struct{ *API }
+
+// NodeEvents follows the log.
+func (s subscriptions) NodeEvents(ctx context.Context, tenantID string, nodeID *string, types []string, after *string) (<-chan Event, error) {
+	return follow(ctx, s.API, tenantID, nodeID, types, after, func(e Event) Event { return e })
+}
+
+// NodeDrained follows node.drained.
+func (s subscriptions) NodeDrained(ctx context.Context, tenantID string, nodeID, after *string) (<-chan *NodeDrained, error) {
+	return follow(ctx, s.API, tenantID, nodeID, []string{"node.drained"}, after, func(e Event) *NodeDrained {
+		d, _ := e.(*NodeDrained) // the filter lets nothing else through
+		return d
+	})
+}
+
+// follow makes the channel that gqlgen reads. Its goroutine ends with the operation's context; why a stream ended reaches the client through the
+// operation's error slot.
+func follow[T any](ctx context.Context, a *API, tenantID string, nodeID *string, types []string, after *string, as func(Event) T) (<-chan T, error) {
+	f := events.Filter{Tenant: tenantID, Types: types}
+	who, err := a.onEvents(ctx, tenantID, nodeID, &f)
+	if err != nil {
+		return nil, err
+	}
+	if err := events.CheckTypes("types", types); err != nil {
+		return nil, err
+	}
+	var from *events.Cursor
+	if after != nil {
+		c, err := events.ParseCursor("after", *after)
+		if err != nil {
+			return nil, err
+		}
+		from = &c
+	}
+	follower, err := a.Log.Follow(ctx, f, from, a.Authority.Reader(who, tenantID, iam.NodesEvents))
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan T)
+	go func() {
+		defer close(out)
+		defer follower.Close()
+		for {
+			e, err := follower.Next(ctx)
+			if err != nil {
+				endWith(ctx, err)
+				return
+			}
+			list, err := a.tell(who, tenantID, []events.Event{e})
+			if err != nil {
+				endWith(ctx, err)
+				return
+			}
+			select {
+			case out <- as(list[0]):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
