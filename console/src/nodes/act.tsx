@@ -207,7 +207,7 @@ function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow 
 function Code({ text, label }: { text: string; label: string }) {
 	return (
 		<div className="flex items-start gap-2 border-line border-t bg-raised px-3 py-2">
-			<pre className="min-w-0 flex-1 whitespace-pre-wrap break-all font-mono text-xs">{text}</pre>
+			<pre className="min-w-0 flex-1 wrap-anywhere whitespace-pre-wrap font-mono text-xs">{text}</pre>
 			<Copy text={text} label={label} />
 		</div>
 	);

@@ -1,11 +1,11 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type KeyboardEvent, useCallback, useDeferredValue, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useCallback, useEffect, useRef, useState } from "react";
 import { request } from "../api/client";
 import { PoolsQuery } from "../api/documents";
 import { filtered, parseSearch, type Search } from "../store/filter";
 import type { Live } from "../store/live";
 import { Button, Failure, Spinner } from "../ui/parts";
-import { clock } from "../ui/time";
+import { clock, freezeTime } from "../ui/time";
 import { Act } from "./act";
 import { Grid } from "./grid";
 import { useConnection, useList } from "./hooks";
@@ -169,7 +169,11 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 	}
 
 	const stale = connection.state === "reconnecting" || connection.state === "offline";
-	const showsStale = useDeferredValue(stale);
+	const frozenAt = stale ? connection.dataAt : null;
+	useEffect(() => {
+		freezeTime(frozenAt);
+		return () => freezeTime(null);
+	}, [frozenAt]);
 	return (
 		<div className="flex min-h-0 flex-1">
 			<div className="flex min-w-0 flex-1 flex-col">
@@ -238,7 +242,7 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 						list={list}
 						activeId={activeId}
 						openId={openId}
-						stale={showsStale}
+						stale={stale}
 						onActivate={setActiveId}
 						onOpen={open}
 						onAct={act}

@@ -29,6 +29,8 @@ export class Live {
 	readonly tenantId: string;
 	#search: Search = {};
 	#list: List = { ids: [], total: 0, hasMore: false, loading: "first", error: null, outdated: 0, gap: false };
+	#listed: ReadonlySet<string> = new Set();
+	#outdated = new Set<string>();
 	#endCursor: string | null = null;
 	#connection: Connection = { state: "connecting", dataAt: null };
 	#listeners = new Set<() => void>();
@@ -51,7 +53,7 @@ export class Live {
 				{ tenantId },
 				"nodeEvents",
 			);
-		this.nodes.subscribeAll(() => this.#judge());
+		this.nodes.subscribeAll((ids) => this.#judge(ids));
 	}
 
 	get list(): List {
@@ -114,7 +116,7 @@ export class Live {
 				reading?.signal,
 			);
 			if (reading !== this.#reading) return;
-			const known = new Set(this.#list.ids);
+			const known = this.#listed;
 			for (const node of page.nodes) this.nodes.merge(node, mark);
 			this.#endCursor = page.pageInfo.endCursor ?? null;
 			this.#set({
@@ -150,6 +152,7 @@ export class Live {
 			);
 			for (const node of page.nodes) this.nodes.merge(node, mark);
 			this.#endCursor = page.pageInfo.endCursor ?? null;
+			this.#outdated.clear();
 			const ids = page.nodes.map((n) => n.id);
 			// What the stream brought while the list was being read may be too new for it.
 			if (!page.pageInfo.hasNextPage) {
@@ -224,32 +227,33 @@ export class Live {
 			this.#welcome(e.node.id);
 		} else if (e.nodeId) {
 			this.nodes.remove(e.nodeId);
-			if (this.#list.ids.includes(e.nodeId))
+			if (this.#listed.has(e.nodeId))
 				this.#set({ ids: this.#list.ids.filter((id) => id !== e.nodeId), total: Math.max(0, this.#list.total - 1) });
 		}
 		for (const tell of this.#events) tell(e);
 	}
 
-	// A node that belongs in the list only now goes to its end, where it moves nobody; while more pages wait below, it is only counted.
+	// A node that belongs in the list only now goes to its end, where it moves nobody; while more pages wait below, one of them brings it.
 	#welcome(id: string): void {
 		const held = this.nodes.get(id);
-		if (!held || this.#list.loading === "first" || this.#list.ids.includes(id)) return;
+		if (!held || this.#list.loading === "first" || this.#listed.has(id)) return;
 		if (!this.#list.hasMore && matches(this.#search, held.node) === true)
 			this.#set({ ids: [...this.#list.ids, id], total: this.#list.total + 1 });
 	}
 
-	// Counts what a new reading of the list would change.
-	#judge(): void {
-		let outdated = 0;
-		const listed = new Set(this.#list.ids);
-		for (const { node } of this.nodes.values()) {
-			const m = matches(this.#search, node);
-			if (listed.has(node.id) ? m === false : m === true && !this.#list.hasMore) outdated++;
+	// Counts what a new reading of the list would change: only what just changed is looked at.
+	#judge(ids: readonly string[]): void {
+		for (const id of ids) {
+			const held = this.nodes.get(id);
+			const m = held ? matches(this.#search, held.node) : null;
+			if (held && (this.#listed.has(id) ? m === false : m === true && !this.#list.hasMore)) this.#outdated.add(id);
+			else this.#outdated.delete(id);
 		}
-		if (outdated !== this.#list.outdated) this.#set({ outdated });
+		if (this.#outdated.size !== this.#list.outdated) this.#set({ outdated: this.#outdated.size });
 	}
 
 	#set(change: Partial<List>): void {
+		if (change.ids) this.#listed = new Set(change.ids);
 		this.#list = { ...this.#list, ...change };
 		this.#tell();
 	}

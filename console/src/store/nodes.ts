@@ -15,11 +15,10 @@ type Entry = Held & { read: number };
 export class NodeStore {
 	#entries = new Map<string, Entry>();
 	#listeners = new Map<string, Set<() => void>>();
-	#all = new Set<() => void>();
+	#all = new Set<(ids: readonly string[]) => void>();
 	#dirty = new Set<string>();
 	#scheduled = false;
 	#tick = 0;
-	#revision = 0;
 	#now: () => number;
 	#frame: (run: () => void) => void;
 
@@ -68,15 +67,6 @@ export class NodeStore {
 		for (const entry of this.#entries.values()) if (entry.read > mark) yield entry;
 	}
 
-	values(): Iterable<Held> {
-		return this.#entries.values();
-	}
-
-	/** Grows with each round of notices. */
-	get revision(): number {
-		return this.#revision;
-	}
-
 	subscribe(id: string, listener: () => void): () => void {
 		let set = this.#listeners.get(id);
 		if (!set) {
@@ -90,8 +80,8 @@ export class NodeStore {
 		};
 	}
 
-	/** Called once for each round in which anything changed. */
-	subscribeAll(listener: () => void): () => void {
+	/** Called once for each round of notices, with the nodes that changed in it. */
+	subscribeAll(listener: (ids: readonly string[]) => void): () => void {
 		this.#all.add(listener);
 		return () => this.#all.delete(listener);
 	}
@@ -105,11 +95,10 @@ export class NodeStore {
 
 	#flush(): void {
 		this.#scheduled = false;
-		this.#revision++;
 		const ids = [...this.#dirty];
 		this.#dirty.clear();
 		for (const id of ids) for (const tell of this.#listeners.get(id) ?? []) tell();
-		for (const tell of this.#all) tell();
+		for (const tell of this.#all) tell(ids);
 	}
 }
 

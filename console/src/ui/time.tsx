@@ -3,6 +3,15 @@ import { useSyncExternalStore } from "react";
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | null = null;
 let moment = Date.now();
+let frozen: number | null = null;
+
+/** Stops the ages at the moment of the data while it is stale, for "now" would be a lie; null lets them run. */
+export function freezeTime(at: number | null): void {
+	if (frozen === at) return;
+	frozen = at;
+	moment = at ?? Date.now();
+	for (const tell of listeners) tell();
+}
 
 /** The time, moved on every few seconds for all that show an age, so that they never disagree. */
 export function useNow(): number {
@@ -10,6 +19,7 @@ export function useNow(): number {
 		(listener) => {
 			listeners.add(listener);
 			timer ??= setInterval(() => {
+				if (frozen !== null) return;
 				moment = Date.now();
 				for (const tell of listeners) tell();
 			}, 5_000);
