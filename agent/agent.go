@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/better-compute/better-compute/fault"
+)
+
+// Agent is bcd on one machine.
+type Agent struct {
+	config  Config
+	machine Machine
+	version string
+	log     *slog.Logger
+	store   *store
+	rhythm  rhythm
+}
+
+// Options are what an Agent is made of.
+type Options struct {
+	// Config has passed Check.
+	Config Config
+	// Machine is the hardware.
+	Machine Machine
+	// Version is bcd's own, as the control plane shows it.
+	Version string
+	// Log gets what happens; no secret is ever written to it.
+	Log *slog.Logger
+}
+
+// New makes an Agent. Nothing is read, written or dialled yet.
+func New(o Options) *Agent {
+	return &Agent{
+		config: o.Config, machine: o.Machine, version: o.Version, log: o.Log, rhythm: defaultRhythm,
+		store: &store{dir: o.Config.StateDir, disk: localDisk{}, log: o.Log},
+	}
+}
+
+// ErrJoined is in the chain of the error that says that this machine has joined already.
+var ErrJoined = errors.New("already joined")
+
+// errNotJoined is in the chain of the error that says that there is no credential.
+var errNotJoined = errors.New("not joined")
+
+// identity reads the stored identity; found is false only when there surely is none.
+func (a *Agent) identity() (Identity, bool, error) {
+	var record identityJSON
+	found, err := a.store.read(identityRecord, &record)
+	if err != nil || !found {
+		return Identity{}, false, err
+	}
+	identity, err := record.identity()
+	if err != nil {
+		return Identity{}, false, fmt.Errorf("read the identity in %s: %w", a.config.StateDir, err)
+	}
+	return identity, true, nil
+}
+
+// credential reads a stored credential: the one in use or the next one. found is false only when there surely is none.
+func (a *Agent) credential(record string) (*Credential, bool, error) {
+	var stored credentialJSON
+	found, err := a.store.read(record, &stored)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	credential, err := stored.credential()
+	if err != nil {
+		return nil, false, fmt.Errorf("read the %s in %s: %w", record, a.config.StateDir, err)
+	}
+	return credential, true, nil
+}
+
+// joined gives the credential of a machine that has joined.
+func (a *Agent) joined() (*Credential, error) {
+	if err := checkStateDir(a.config.StateDir); err != nil {
+		if isAbsent(err) {
+			return nil, a.notJoined()
+		}
+		return nil, err
+	}
+	credential, found, err := a.credential(credentialRecord)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, a.notJoined()
+	}
+	if pin := a.config.CAFingerprint; pin != "" && pin != credential.RootFingerprint() {
+		return nil, fault.New(fault.InvalidState, nil,
+			"this machine joined a control plane with the root %s, and the configuration names %s; correct ca_fingerprint, or join anew with --reset --yes",
+			credential.RootFingerprint(), pin)
+	}
+	return credential, nil
+}
+
+func (a *Agent) notJoined() error {
+	return fault.New(fault.Unauthenticated, nil, "this machine has %w (%s holds no credential); run bcd join with a join token", errNotJoined, a.config.StateDir)
+}
+
+// servers gives the gateways to try: the configured ones, else those that the join knew.
+func (a *Agent) servers(credential *Credential) ([]string, error) {
+	if len(a.config.Servers) > 0 {
+		return a.config.Servers, nil
+	}
+	if credential != nil && len(credential.Servers) > 0 {
+		return credential.Servers, nil
+	}
+	return nil, fault.Invalid("server", "must name a gateway, in the configuration or by --server", 0)
+}
+
+// sessionFile is where run leaves what status shows; runLock is held as long as run runs.
+func (a *Agent) sessionFile() string { return filepath.Join(a.config.StateDir, "session.json") }
+func (a *Agent) runLock() string     { return filepath.Join(a.config.StateDir, "run.lock") }

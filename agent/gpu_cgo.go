@@ -1,0 +1,202 @@
+//go:build cgo
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/better-compute/better-compute/gateway/wire"
+)
+
+func newGPULibrary() gpuLibrary { return newNVML(nvml.New()) }
+
+// nvmlLibrary asks the driver through its own library, which is looked for at each look: a driver may be installed while bcd runs.
+//
+// A sick driver can hold a call for ever and no call can be broken off. So one call runs at a time, on its own; who waits for it gives up with its
+// context, and as long as it hangs every further question is answered with "not known".
+type nvmlLibrary struct {
+	api  nvml.Interface
+	free chan struct{}
+}
+
+func newNVML(api nvml.Interface) *nvmlLibrary {
+	l := &nvmlLibrary{api: api, free: make(chan struct{}, 1)}
+	l.free <- struct{}{}
+	return l
+}
+
+// ask runs one conversation with the library, or says that it did not come to an end.
+func ask[T any](ctx context.Context, l *nvmlLibrary, talk func() T) (answer T, ok bool) {
+	select {
+	case <-l.free:
+	default:
+		return answer, false
+	}
+	answered := make(chan T, 1)
+	go func() {
+		defer func() { l.free <- struct{}{} }()
+		answered <- talk()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
+	defer cancel()
+	select {
+	case answer = <-answered:
+		return answer, true
+	case <-ctx.Done():
+		return answer, false
+	}
+}
+
+type gpuList struct {
+	gpus   []*wire.Gpu
+	driver *wire.GpuDriver
+	note   string
+}
+
+func (l *nvmlLibrary) list(ctx context.Context) ([]*wire.Gpu, *wire.GpuDriver, string) {
+	found, ok := ask(ctx, l, l.listNow)
+	if !ok {
+		return nil, nil, "the GPU driver does not answer"
+	}
+	return found.gpus, found.driver, found.note
+}
+
+func (l *nvmlLibrary) listNow() gpuList {
+	if ret := l.api.Init(); ret != nvml.SUCCESS {
+		return gpuList{note: "no NVIDIA driver answers (" + reason(ret) + ")"}
+	}
+	defer l.api.Shutdown()
+	found := gpuList{driver: &wire.GpuDriver{}}
+	if version, ret := l.api.SystemGetDriverVersion(); ret == nvml.SUCCESS {
+		found.driver.Version = clean(version)
+	}
+	if version, ret := l.api.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+		found.driver.CudaVersion = fmt.Sprintf("%d.%d", version/1000, version%1000/10)
+	}
+	count, ret := l.api.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		found.note = "the driver can't count them (" + reason(ret) + ")"
+		return found
+	}
+	for index := range count {
+		device, ret := l.api.DeviceGetHandleByIndex(index)
+		if ret != nvml.SUCCESS {
+			found.note = fmt.Sprintf("GPU %d does not answer (%s)", index, reason(ret))
+			continue
+		}
+		gpu, why := describe(device, index)
+		if gpu == nil {
+			found.note = why
+			continue
+		}
+		found.gpus = append(found.gpus, gpu)
+	}
+	if len(found.gpus) > 0 && found.note != "" {
+		found.note = "some are missing: " + found.note
+	}
+	return found
+}
+
+// describe reads one GPU. Without a UUID it can't be told from others and is left out; every other fact may be missing.
+func describe(device nvml.Device, index int) (*wire.Gpu, string) {
+	uuid, ret := device.GetUUID()
+	if ret != nvml.SUCCESS || uuid == "" {
+		return nil, fmt.Sprintf("GPU %d gives no UUID (%s)", index, reason(ret))
+	}
+	gpu := &wire.Gpu{Uuid: clean(uuid), Index: uint32(index)}
+	if name, ret := device.GetName(); ret == nvml.SUCCESS {
+		gpu.Model = clean(name)
+	}
+	if architecture, ret := device.GetArchitecture(); ret == nvml.SUCCESS {
+		gpu.Architecture = architectures[architecture]
+	}
+	if major, minor, ret := device.GetCudaComputeCapability(); ret == nvml.SUCCESS {
+		gpu.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)
+	}
+	if memory, ret := device.GetMemoryInfo(); ret == nvml.SUCCESS {
+		gpu.MemoryBytes = memory.Total
+	}
+	if serial, ret := device.GetSerial(); ret == nvml.SUCCESS {
+		gpu.Serial = clean(serial)
+	}
+	if vbios, ret := device.GetVbiosVersion(); ret == nvml.SUCCESS {
+		gpu.VbiosVersion = clean(vbios)
+	}
+	if pci, ret := device.GetPciInfo(); ret == nvml.SUCCESS {
+		gpu.PciAddress = pciAddress(pci)
+	}
+	return gpu, ""
+}
+
+// pciAddress gives the address as the kernel spells it; the library pads the domain to eight digits.
+func pciAddress(pci nvml.PciInfo) string {
+	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
+}
+
+var architectures = map[nvml.DeviceArchitecture]string{
+	nvml.DEVICE_ARCH_KEPLER: "kepler", nvml.DEVICE_ARCH_MAXWELL: "maxwell", nvml.DEVICE_ARCH_PASCAL: "pascal", nvml.DEVICE_ARCH_VOLTA: "volta",
+	nvml.DEVICE_ARCH_TURING: "turing", nvml.DEVICE_ARCH_AMPERE: "ampere", nvml.DEVICE_ARCH_ADA: "ada", nvml.DEVICE_ARCH_HOPPER: "hopper",
+	nvml.DEVICE_ARCH_BLACKWELL: "blackwell",
+}
+
+type gpusRunning struct {
+	uuids         []string
+	loaded, known bool
+}
+
+func (l *nvmlLibrary) running(ctx context.Context) (uuids []string, loaded, known bool) {
+	found, ok := ask(ctx, l, l.runningNow)
+	if !ok {
+		return nil, true, false
+	}
+	return found.uuids, found.loaded, found.known
+}
+
+func (l *nvmlLibrary) runningNow() gpusRunning {
+	if ret := l.api.Init(); ret != nvml.SUCCESS {
+		return gpusRunning{}
+	}
+	defer l.api.Shutdown()
+	found := gpusRunning{loaded: true}
+	count, ret := l.api.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		return found
+	}
+	for index := range count {
+		device, ret := l.api.DeviceGetHandleByIndex(index)
+		if ret != nvml.SUCCESS {
+			return gpusRunning{loaded: true}
+		}
+		uuid, ret := device.GetUUID()
+		if ret != nvml.SUCCESS {
+			return gpusRunning{loaded: true}
+		}
+		processes, ret := device.GetComputeRunningProcesses()
+		if ret != nvml.SUCCESS {
+			return gpusRunning{loaded: true}
+		}
+		if len(processes) > 0 {
+			found.uuids = append(found.uuids, clean(uuid))
+		}
+	}
+	slices.Sort(found.uuids)
+	found.known = true
+	return found
+}
+
+// reason gives the library's word for what went wrong. It must not call the library, which may not be there.
+func reason(ret nvml.Return) string {
+	switch ret {
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return "its library is not installed"
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return "its kernel module is not loaded"
+	default:
+		return strings.ToLower(ret.Error())
+	}
+}

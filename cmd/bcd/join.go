@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/better-compute/better-compute/agent"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/wire"
+)
+
+// maxToken bounds what is read as a token; one has about 80 characters.
+const maxToken = 4 << 10
+
+func joinCommand() *cobra.Command {
+	var s settings
+	var servers []string
+	var pin, attestor, tokenFile string
+	var reset, yes bool
+	command := &cobra.Command{
+		Use:   "join",
+		Short: "Join this machine to a control plane",
+		Long: "Join this machine to a control plane by a single-use token. The token comes from a file or standard input, never from the command line,\n" +
+			"where every user of the machine could read it.",
+		Example: "  bcd join --server gateway.example:8443 --ca-fingerprint 3f… --token-file /run/token\n" +
+			"  bcd join --config /etc/bcd/config.toml --token-file - < token\n" +
+			"  bcd join --config /etc/bcd/config.toml --token-file - --reset --yes < token",
+		RunE: func(command *cobra.Command, _ []string) error {
+			if reset && !yes {
+				return fmt.Errorf("join --reset moves this machine's identity aside, so that it joins as a new node; re-run with --yes: %w", errUsage)
+			}
+			if yes && !reset {
+				return fmt.Errorf("--yes belongs to --reset: %w", errUsage)
+			}
+			config, err := s.load(command)
+			if err != nil {
+				return err
+			}
+			if len(servers) > 0 {
+				config.Servers = servers
+			}
+			override(&config.CAFingerprint, pin)
+			override(&config.Attestor, attestor)
+			override(&config.TokenFile, tokenFile)
+			a, err := newAgent(command, config, slog.LevelWarn)
+			if err != nil {
+				return err
+			}
+			if config.TokenFile == "" {
+				return fault.Invalid("token_file", "must name a file with the join token, or - for standard input", 0)
+			}
+			if err := a.CheckJoin(reset); err != nil {
+				return err
+			}
+			token, err := readToken(config.TokenFile, command.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return join(command, a, agent.Join{Token: token, Reset: reset})
+		},
+	}
+	s.add(command)
+	command.Flags().StringSliceVar(&servers, "server", nil, "the gateway as `HOST:PORT`; several, separated by commas, are tried in turn")
+	command.Flags().StringVar(&pin, "ca-fingerprint", "", "the SHA-256 of the control plane's root certificate, 64 `HEX` digits")
+	command.Flags().StringVar(&attestor, "attestor", "", "how the machine proves that it may join: `token`")
+	command.Flags().StringVar(&tokenFile, "token-file", "", "the `FILE` with the join token; - is standard input")
+	command.Flags().BoolVar(&reset, "reset", false, "move the identity that is there aside first; needs --yes")
+	command.Flags().BoolVar(&yes, "yes", false, "do what --reset says")
+	return command
+}
+
+func override(setting *string, flag string) {
+	if flag != "" {
+		*setting = flag
+	}
+}
+
+// join joins and says what came of it.
+func join(command *cobra.Command, a *agent.Agent, j agent.Join) error {
+	joined, err := a.Join(command.Context(), j)
+	if joined.MovedAside != "" {
+		fmt.Fprintln(command.ErrOrStderr(), "bcd: the identity from before is in", joined.MovedAside)
+	}
+	if err != nil {
+		return err
+	}
+	credential := joined.Credential
+	_, err = fmt.Fprintf(command.OutOrStdout(), "joined as %s\nkey %s\ncertificate until %s\n",
+		credential.NodeID, credential.Key, credential.NotAfter().UTC().Format(time.RFC3339))
+	return err
+}
+
+// readToken reads the first line of a file or of standard input. Errors never show what was read.
+func readToken(path string, stdin io.Reader) (_ wire.Token, err error) {
+	from := stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return wire.Token{}, fault.New(fault.InvalidInput, fault.Details{"argument": "token_file"}, "read the join token: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		from = file
+	}
+	line, err := bufio.NewReader(io.LimitReader(from, maxToken)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return wire.Token{}, fault.New(fault.InvalidInput, fault.Details{"argument": "token_file"}, "read the join token: %w", err)
+	}
+	return wire.ParseToken(line)
+}
