@@ -191,8 +191,13 @@ func (h *Host) disks(note func(string, ...any)) []*wire.Disk {
 		if d.SizeBytes == 0 || kind == "fdd" || kind == "odd" || hasAnyPrefix(d.Name, "loop", "ram", "zram") {
 			continue
 		}
+		vendor := known(d.Vendor)
+		if d.StorageController == ghw.StorageControllerVirtIO {
+			// The kernel calls such a disk a spinning one, since it knows no better, and has a bus number where a maker's name belongs.
+			kind, vendor = "virtual", ""
+		}
 		disks = append(disks, &wire.Disk{
-			Name: d.Name, SizeBytes: d.SizeBytes, Kind: known(kind), Vendor: known(d.Vendor), Model: known(d.Model), Serial: known(d.SerialNumber),
+			Name: d.Name, SizeBytes: d.SizeBytes, Kind: known(kind), Vendor: vendor, Model: known(d.Model), Serial: known(d.SerialNumber),
 			Wwn: known(d.WWN),
 		})
 	}

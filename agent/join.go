@@ -208,7 +208,7 @@ func (a *Agent) askToJoin(ctx context.Context, identity Identity, pending pendin
 			if err == nil || ctx.Err() != nil {
 				return answer, err
 			}
-			a.log.Warn("the gateway did not join this machine", "server", server, "error", err)
+			a.log.Info("the gateway did not join this machine", "server", server, "error", err)
 			switch f := fault.From(err); {
 			case f.Code == fault.Unavailable || f.Code == fault.ResourceExhausted:
 				// Another server may help. What was sent is worth a repeat: the same key gets the same answer.

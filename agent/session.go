@@ -248,15 +248,20 @@ func (s *live) tell(ctx context.Context, o observation) error {
 	return nil
 }
 
-// sameInventory compares two inventories but for the time of their reading.
+// sameInventory compares two inventories but for the times in them: the kernel works the time of its boot out anew whenever the clock is corrected.
 func sameInventory(a, b *wire.Inventory) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	at := b.CollectedUnixMs
-	defer func() { b.CollectedUnixMs = at }()
-	b.CollectedUnixMs = a.CollectedUnixMs
-	return proto.Equal(a, b)
+	timeless := func(i *wire.Inventory) proto.Message {
+		clone := proto.CloneOf(i)
+		clone.CollectedUnixMs = 0
+		if clone.GetSystem() != nil {
+			clone.System.BootedUnixMs = 0
+		}
+		return clone
+	}
+	return proto.Equal(timeless(a), timeless(b))
 }
 
 // bye closes the session in order, so that the gateway knows at once that this was meant.
