@@ -78,6 +78,15 @@ describe("follow", () => {
 		expect(seen.after.every((a) => a === "c0")).toBe(true);
 	});
 
+	it("comes back no earlier than a busy server asked for", async () => {
+		const seen = await run([
+			() => {
+				throw new ApiError("RESOURCE_EXHAUSTED", "too many streams", { retryAfterMs: 12_345 });
+			},
+		]);
+		expect(seen.waits).toEqual([12_345]);
+	});
+
 	it("jitters the first retry too", () => {
 		expect(backoff(0, () => 0)).toBe(0);
 		expect(backoff(0, () => 0.5)).toBe(500);

@@ -97,7 +97,8 @@ export async function follow<Item>(o: FollowOptions<Item>): Promise<void> {
 				error = asApiError(e);
 			}
 		}
-		const ms = backoff(attempt, o.random);
+		// A busy server says when to come back at the earliest.
+		const ms = Math.max(backoff(attempt, o.random), Number(error?.details.retryAfterMs) || 0);
 		attempt++;
 		o.onConnection({ state: attempt > 3 ? "offline" : "reconnecting", dataAt, retryAt: now() + ms });
 		if (!(await o.mayRetry(error))) return;

@@ -48,6 +48,11 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 		return () => stop.abort();
 	}, [live]);
 
+	const openName = openId ? live.nodes.get(openId)?.node.hostname : undefined;
+	useEffect(() => {
+		document.title = `${openName ?? "Nodes"} · ${live.tenantId} · better-compute`;
+	}, [openName, live.tenantId]);
+
 	// For those who listen: others' changes, at most one sentence in five seconds.
 	useEffect(() => {
 		let waiting: string[] = [];
@@ -76,12 +81,15 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 		[navigate],
 	);
 	const open = useCallback(
-		(id: string) => {
+		(id: string, replace = false) => {
 			setActiveId(id);
-			void navigate({ to: "/nodes/$nodeId", params: { nodeId: id }, search: (old: Record<string, unknown>) => old });
+			void navigate({ to: "/nodes/$nodeId", params: { nodeId: id }, search: (old: Record<string, unknown>) => old, replace });
 		},
 		[navigate],
 	);
+	// The open panel goes along with the active row, without a step in the history for each.
+	const opened = openId !== null;
+	const activate = useCallback((id: string) => (opened ? open(id, true) : setActiveId(id)), [open, opened]);
 	const close = useCallback(() => {
 		void navigate({ to: "/nodes", search: (old: Record<string, unknown>) => old });
 		document.getElementById("nodes")?.focus();
@@ -99,7 +107,8 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 		if (list.ids.length === 0) return;
 		const at = activeId ? list.ids.indexOf(activeId) : -1;
 		const to = by === "first" ? 0 : by === "last" ? list.ids.length - 1 : at < 0 ? 0 : at + by;
-		setActiveId(list.ids[Math.max(0, Math.min(list.ids.length - 1, to))] ?? null);
+		const id = list.ids[Math.max(0, Math.min(list.ids.length - 1, to))];
+		if (id) activate(id);
 	}
 
 	function command(pressed: string): boolean {
@@ -243,7 +252,7 @@ export function NodesPage({ live, viewer, openId }: { live: Live; viewer: string
 						activeId={activeId}
 						openId={openId}
 						stale={stale}
-						onActivate={setActiveId}
+						onActivate={activate}
 						onOpen={open}
 						onAct={act}
 						onKeyDown={onGridKey}

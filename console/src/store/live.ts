@@ -176,7 +176,7 @@ export class Live {
 			const error = asApiError(e);
 			this.#set({ loading: null, error });
 			// A server that is down when the page opens must not leave it lying there: the loop tries until there is a first snapshot.
-			if (error.code !== "UNAUTHENTICATED" && error.code !== "FORBIDDEN") this.#follow(null);
+			if (!["UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND", "INVALID_INPUT"].includes(error.code)) this.#follow(null);
 			throw error;
 		}
 	}
@@ -203,7 +203,7 @@ export class Live {
 				return position;
 			},
 			mayRetry: async (error) => {
-				if (error?.code === "FORBIDDEN" || error?.code === "INVALID_INPUT") {
+				if (error?.code === "FORBIDDEN" || error?.code === "NOT_FOUND" || error?.code === "INVALID_INPUT") {
 					this.#set({ error });
 					return false;
 				}
