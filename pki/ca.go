@@ -52,9 +52,15 @@ type CA struct {
 
 // NewTrustDomain makes a name that no other installation has, under a top-level domain that is kept for private use.
 func NewTrustDomain() string {
+	return "bc-" + randomHex() + ".internal"
+}
+
+func randomHex() string {
 	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails, it ends the process instead
-	return "bc-" + hex.EncodeToString(b[:]) + ".internal"
+	if _, err := rand.Read(b[:]); err != nil {
+		panic("pki: no randomness: " + err.Error()) // cannot happen: without randomness the runtime ends the process
+	}
+	return hex.EncodeToString(b[:])
 }
 
 // RootTemplate is the whole of a root but its serial and its key.
@@ -284,9 +290,7 @@ func writeKey(dir, name string, key crypto.Signer) error {
 // writeFile leaves either the old file or the whole new one, whatever happens in between: a temporary of its own, 0600 from its first byte,
 // synced, renamed, and the directory synced.
 func writeFile(dir, name string, content []byte) (err error) {
-	var r [8]byte
-	rand.Read(r[:]) //nolint:errcheck // never fails, it ends the process instead
-	tmp := filepath.Join(dir, "."+name+"."+hex.EncodeToString(r[:]))
+	tmp := filepath.Join(dir, "."+name+"."+randomHex())
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -1,6 +1,7 @@
 package pki_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -51,7 +52,7 @@ func TestParseCSR(t *testing.T) {
 		require.NoError(t, err)
 		_, ed, err := ed25519.GenerateKey(rand.Reader)
 		require.NoError(t, err)
-		flipped := append([]byte(nil), good...)
+		flipped := bytes.Clone(good)
 		flipped[len(flipped)-1] ^= 1
 		authority, err := asn1.Marshal(struct{ CA bool }{true})
 		require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestParseCSR(t *testing.T) {
 			"nothing":            nil,
 			"no DER":             []byte("-----BEGIN CERTIFICATE REQUEST-----"),
 			"cut":                good[:len(good)-1],
-			"a byte more":        append(append([]byte(nil), good...), 0),
+			"a byte more":        append(bytes.Clone(good), 0),
 			"too long":           make([]byte, 2049),
 			"another signature":  flipped,
 			"P-384":              csrWith(t, x509.CertificateRequest{}, key(t, elliptic.P384())),

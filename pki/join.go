@@ -181,7 +181,6 @@ type tokenRow struct {
 type holder struct {
 	nodeID     string
 	keyState   string
-	tenant     string
 	pool       string
 	generation int64
 	credential node.Credential
@@ -189,16 +188,12 @@ type holder struct {
 }
 
 func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
-	t, err := s.token(ctx, j)
+	t, h, err := s.look(ctx, j)
 	if err != nil {
 		return wire.JoinAnswer{}, err
 	}
 	if !t.open {
 		return s.again(ctx, j, t)
-	}
-	h, err := identityHolder(ctx, s.DB.Pool(), j.fingerprint)
-	if err != nil {
-		return wire.JoinAnswer{}, err
 	}
 	if err := s.mayAttach(ctx, j, t, h); err != nil {
 		return wire.JoinAnswer{}, err
@@ -214,7 +209,7 @@ func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 	made := cert{node: nodeID, generation: generation, chain: chain}
 	_, err = s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return s.record(ctx, tx, j, h, &made) })
 	if errors.Is(err, errLate) {
-		if t, err = s.token(ctx, j); err != nil {
+		if t, _, err = s.look(ctx, j); err != nil {
 			return wire.JoinAnswer{}, err
 		}
 		return s.again(ctx, j, t)
@@ -226,38 +221,40 @@ func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 	return s.answer(j, made.chain, nodeID, generation, made.issuedAt), nil
 }
 
-// token reads the token. One that is unknown, or whose secret is another, is refused; the comparison takes the same time for both.
-func (s *Store) token(ctx context.Context, j *joining) (tokenRow, error) {
-	t := tokenRow{hash: make([]byte, sha256.Size)}
+// look reads the token and who holds the identity, nil for nobody. A token that is unknown, or whose secret is another, is refused; the
+// comparison takes the same time for both.
+func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error) {
+	var t tokenRow
+	var tokenTenant, tokenPool *string
+	var open *bool
+	var nodeID, keyState, pool *string
+	var generation *int64
+	var credential *node.Credential
+	var deleted *bool
 	err := s.DB.Pool().QueryRow(ctx, `
-		select secret_hash, tenant_id, pool_id, used_by, clock_timestamp() - used_at,
-		       used_at is null and revoked_at is null and expires_at > clock_timestamp()
-		from join_tokens where id = $1`, j.token.ID()).Scan(&t.hash, &t.tenant, &t.pool, &t.usedBy, &t.ageOfUse, &t.open)
-	unknown := errors.Is(err, pgx.ErrNoRows)
-	if err != nil && !unknown {
-		return tokenRow{}, fmt.Errorf("read the join token: %w", err)
-	}
-	hash := j.token.SecretHash()
-	if subtle.ConstantTimeCompare(hash[:], t.hash) != 1 || unknown {
-		s.Log.InfoContext(ctx, "join refused: no such token, or another secret", "token", j.token.ID())
-		return tokenRow{}, errRefused()
-	}
-	return t, nil
-}
-
-func identityHolder(ctx context.Context, q db.Querier, fingerprint string) (*holder, error) {
-	var h holder
-	err := q.QueryRow(ctx, `
-		select n.id, k.state, n.owner_tenant_id, n.pool_id, n.identity_generation, n.credential, n.deleted_at is not null
-		from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $1 and k.state <> 'FREED'`, fingerprint).
-		Scan(&h.nodeID, &h.keyState, &h.tenant, &h.pool, &h.generation, &h.credential, &h.deleted)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // nobody holds it: a new machine, nothing wrong
-	}
+		select t.secret_hash, t.tenant_id, t.pool_id, t.used_by, clock_timestamp() - t.used_at,
+		       t.used_at is null and t.revoked_at is null and t.expires_at > clock_timestamp(),
+		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.deleted
+		from (select) as always
+		left join join_tokens t on t.id = $1
+		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.deleted_at is not null as deleted
+		           from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $2 and k.state <> 'FREED') h on true`,
+		j.token.ID(), j.fingerprint).
+		Scan(&t.hash, &tokenTenant, &tokenPool, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
 	if err != nil {
-		return nil, fmt.Errorf("look for the identity: %w", err)
+		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}
-	return &h, nil
+	hash, stored := j.token.SecretHash(), make([]byte, sha256.Size)
+	copy(stored, t.hash)
+	if subtle.ConstantTimeCompare(hash[:], stored) != 1 || tokenTenant == nil {
+		s.Log.InfoContext(ctx, "join refused: no such token, or another secret", "token", j.token.ID())
+		return tokenRow{}, nil, errRefused()
+	}
+	t.tenant, t.pool, t.open = *tokenTenant, *tokenPool, *open
+	if nodeID == nil {
+		return t, nil, nil
+	}
+	return t, &holder{nodeID: *nodeID, keyState: *keyState, pool: *pool, generation: *generation, credential: *credential, deleted: *deleted}, nil
 }
 
 // mayAttach says whether the token's machine may be the node that its identity belongs to.
@@ -382,12 +379,7 @@ func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool strin
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `insert into identity_keys (node_id, fingerprint, public_key, state) values ($1, $2, $3, 'TRUSTED')`,
-		n.ID, j.fingerprint, j.IdentityKey)
-	if err != nil {
-		return fmt.Errorf("record the identity: %w", err)
-	}
-	if err := j.recordCert(ctx, tx, made); err != nil {
+	if err := j.recordCert(ctx, tx, made, true); err != nil {
 		return err
 	}
 	return events.Append(tx, events.Entry{
@@ -430,7 +422,7 @@ func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holde
 			if data.RevokedSerials, err = revokeLive(ctx, tx, n.ID, who.Name, "joined again"); err != nil {
 				return err
 			}
-			return j.recordCert(ctx, tx, made)
+			return j.recordCert(ctx, tx, made, false)
 		},
 	}
 	changed, err := s.Nodes.ChangeManyTx(ctx, tx, node.Many{IDs: []string{h.nodeID}, Who: who}, rejoin)
@@ -470,13 +462,17 @@ func revokeLive(ctx context.Context, tx *db.Tx, nodeID, by, reason string) ([]st
 	return serials, nil
 }
 
-func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert) error {
+// recordCert writes the certificate's row and, for a new node, its identity key's.
+func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey bool) error {
 	leaf := made.chain[0]
 	err := tx.QueryRow(ctx, `
+		with identity as (
+		  insert into identity_keys (node_id, fingerprint, public_key, state) select $2, $11, $12, 'TRUSTED' where $13
+		)
 		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, token_id, issued_at, not_before, not_after)
 		values ($1, $2, 'ACTIVE', $3, $4, $5, $6, $7, $8, clock_timestamp(), $9, $10) returning issued_at`,
 		made.serial(), made.node, made.generation, KeyFingerprint(leaf), j.csrHash[:], string(ChainPEM(made.chain)), string(j.print), j.token.ID(),
-		leaf.NotBefore, leaf.NotAfter).Scan(&made.issuedAt)
+		leaf.NotBefore, leaf.NotAfter, j.fingerprint, j.IdentityKey, withKey).Scan(&made.issuedAt)
 	if err != nil {
 		return fmt.Errorf("record the certificate: %w", err)
 	}

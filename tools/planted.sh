@@ -10,7 +10,7 @@ cp go.mod go.sum .golangci.yml "$tree/"
 mkdir "$tree/tools"
 cp tools/go.mod tools/go.sum "$tree/tools/"
 
-rooms="fault id db db/dbtest events iam node pki placement commands liveness health controls graph gateway gateway/wire jobs console cli agent sim cmd/bcd"
+rooms="fault id db db/dbtest events iam node pki pki/issuer placement commands liveness health controls graph gateway gateway/wire jobs console cli agent sim cmd/bcd"
 for room in $rooms; do
     mkdir -p "$tree/$room"
     echo "package ${room##*/}" >"$tree/$room/room.go"
@@ -25,7 +25,7 @@ plant() {
 allowed=(
     "id fault" "db id" "events db" "iam events" "node iam" "pki node" "placement pki" "commands placement" "liveness placement"
     "health liveness" "health commands" "controls health" "controls fault" "graph controls" "gateway gateway/wire" "jobs controls"
-    "agent gateway/wire" "pki gateway/wire" "agent fault" "sim agent" "cmd/bcd agent" "cmd/bcd graph" "graph github.com/99designs/gqlgen/graphql"
+    "agent gateway/wire" "pki gateway/wire" "pki/issuer pki" "pki/issuer github.com/smallstep/certificates/authority" "agent fault" "sim agent" "cmd/bcd agent" "cmd/bcd graph" "graph github.com/99designs/gqlgen/graphql"
     "jobs github.com/riverqueue/river" "controls github.com/riverqueue/river" "db github.com/riverqueue/river/rivermigrate"
 )
 refused=(
@@ -35,7 +35,7 @@ refused=(
     "agent db" "agent node" "agent pki" "agent controls" "agent gateway" "agent iam" "agent sim" "sim gateway" "sim graph"
     "node github.com/99designs/gqlgen/graphql" "cmd/bcd github.com/99designs/gqlgen/graphql" "iam github.com/riverqueue/river"
     "graph github.com/riverqueue/river" "controls github.com/riverqueue/river/rivermigrate" "controls github.com/stretchr/testify/require"
-    "node db/dbtest"
+    "node db/dbtest" "pki github.com/smallstep/certificates/authority" "agent go.step.sm/crypto/x509util"
 )
 for pair in "${allowed[@]}"; do plant allowed $pair; done
 for pair in "${refused[@]}"; do plant refused $pair; done

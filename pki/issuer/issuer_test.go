@@ -376,7 +376,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err), name)
 	}
 	broken := *request(t)
-	broken.Signature = append([]byte(nil), broken.Signature...)
+	broken.Signature = bytes.Clone(broken.Signature)
 	broken.Signature[len(broken.Signature)-1] ^= 1
 	_, err = i.SignNode(t.Context(), &broken, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
 	require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
