@@ -136,7 +136,7 @@ func makeStateDir(dir string) error {
 		return err
 	}
 	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(parent, 0o750); err != nil {
 		return fmt.Errorf("make %s: %w", parent, err)
 	}
 	// Another process may have made it in between: that is as good.

@@ -100,8 +100,8 @@ func (c *Credential) NotBefore() time.Time { return c.leaf.NotBefore }
 // NotAfter is when the certificate runs out.
 func (c *Credential) NotAfter() time.Time { return c.leaf.NotAfter }
 
-// Serial is the certificate's serial number in hex.
-func (c *Credential) Serial() string { return hex.EncodeToString(c.leaf.SerialNumber.Bytes()) }
+// Serial is the certificate's serial number in hex, as the control plane shows it.
+func (c *Credential) Serial() string { return c.leaf.SerialNumber.Text(16) }
 
 // RootFingerprint is the SHA-256 of the control plane's root certificate in hex: what ca_fingerprint names.
 func (c *Credential) RootFingerprint() string { return fingerprint(c.root) }

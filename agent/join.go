@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -54,15 +53,34 @@ func (a *Agent) CheckJoin(reset bool) error {
 	return a.refuseJoined()
 }
 
-// refuseJoined is the error of a machine that has joined, or whose files do not say whether it has.
+// refuseJoined is the error of a machine that has joined, or whose files do not say whether it has. A machine whose certificate the control plane
+// has refused for good, as run wrote down, may join again.
 func (a *Agent) refuseJoined() error {
 	credential, found, err := a.credential(credentialRecord)
 	if err != nil || !found {
 		return err
 	}
+	session, err := a.lastSession()
+	if err != nil {
+		return err
+	}
+	if session != nil && session.State == Refused && session.Serial == credential.Serial() && spent(session.Reason) {
+		return nil
+	}
 	return fault.New(fault.InvalidState, fault.Details{"nodeId": credential.NodeID},
 		"this machine is %w as %s; to join as a new node use --reset --yes; to get a new certificate for the same node remove %s/%s first",
 		ErrJoined, credential.NodeID, a.config.StateDir, credentialRecord)
+}
+
+// spent says whether a gateway's reason means that a certificate is of no more use while the node is still there: then a join with a fresh token gives
+// the same node a new one. A deleted node, a copied or a distrusted identity come back only by a reset.
+func spent(reason string) bool {
+	switch reason {
+	case wire.ReasonRevoked, wire.ReasonSuperseded, wire.ReasonUnknown, wire.ReasonExpired:
+		return true
+	default:
+		return false
+	}
 }
 
 // Join gets the machine its credential. The identity key is made when there is none, and kept when there is one, so that a machine that lost
@@ -120,8 +138,11 @@ func (a *Agent) Join(ctx context.Context, j Join) (Joined, error) {
 	if err := a.store.write(credentialRecord, record); err != nil {
 		return joined, fmt.Errorf("keep the certificate; repeat the join with the same token to get it again: %w", err)
 	}
-	if err := a.store.drop(pendingRecord); err != nil {
-		a.log.Warn("the record of the join stays behind; it does no harm", "error", err)
+	// What is left of this join, and of a renewal of the certificate before, has served.
+	for _, record := range []string{pendingRecord, nextRecord} {
+		if err := a.store.drop(record); err != nil {
+			a.log.Warn("a record that has served stays behind; it does no harm", "record", record, "error", err)
+		}
 	}
 	joined.Credential = credential
 	return joined, nil
@@ -228,7 +249,7 @@ func (a *Agent) askToJoin(ctx context.Context, identity Identity, pending pendin
 			return wire.JoinAnswer{}, last
 		}
 		// Jitter, so that a rack of machines does not come back as one.
-		if err := wait(ctx, again+rand.N(time.Second)); err != nil {
+		if err := wait(ctx, again+upTo(time.Second)); err != nil {
 			return wire.JoinAnswer{}, err
 		}
 	}

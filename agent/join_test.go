@@ -219,7 +219,7 @@ func TestJoin(t *testing.T) {
 }
 
 // TestUmask is not parallel: the umask is the whole process's, and parallel tests only begin when this one is over.
-func TestUmask(t *testing.T) { //nolint:paralleltest // see above
+func TestUmask(t *testing.T) {
 	g := agenttest.New(t, agenttest.Options{})
 	for _, mask := range []int{0, 0o777} {
 		t.Run(fmt.Sprintf("D11 files are for the owner alone under the umask %04o", mask), func(t *testing.T) {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/better-compute/better-compute/gateway/wire"
@@ -12,9 +11,9 @@ import (
 // past that point is renewed soon, and not at once, so that a fleet which slept does not ask as one.
 func (a *Agent) renewIn(credential *Credential, now time.Time) time.Duration {
 	life := credential.NotAfter().Sub(credential.NotBefore())
-	spread := max(life/10, 1)
-	due := credential.NotBefore().Add(life/2 - spread + rand.N(2*spread))
-	return max(due.Sub(now), rand.N(a.rhythm.renewSoon))
+	spread := life / 10
+	due := credential.NotBefore().Add(life/2 - spread + upTo(2*spread))
+	return max(due.Sub(now), upTo(a.rhythm.renewSoon))
 }
 
 // askRenewal sends a request for a new certificate. Its key is on the disk first; if that fails, nothing is sent and the certificate goes on.

@@ -44,21 +44,26 @@ func (r rhythm) retry(failures int, asked time.Duration) time.Duration {
 	}
 	// A gateway that asks many to stay away for the same time must not get them back in the same moment.
 	bound = max(bound, asked/2)
-	return asked + rand.N(max(bound, 1))
+	return asked + upTo(bound)
 }
 
 // refusedPause gives the pause after a refusal.
 func (r rhythm) refusedPause() time.Duration {
-	return r.refused - r.refused/10 + rand.N(max(r.refused/5, 1))
+	return r.refused - r.refused/10 + upTo(r.refused/5)
 }
 
 // renewAgain gives the pause after which a renewal is tried again if nothing came of it.
-func (r rhythm) renewAgain() time.Duration { return r.renewLater + rand.N(max(r.renewLater, 1)) }
+func (r rhythm) renewAgain() time.Duration { return r.renewLater + upTo(r.renewLater) }
+
+// upTo draws a pause from 0 to d.
+func upTo(d time.Duration) time.Duration {
+	return rand.N(max(d, 1)) //nolint:gosec // it spreads pauses and keeps no secret
+}
 
 // turn goes through the servers, from one of chance on, so that a fleet with one list spreads over it.
 type turn struct{ at int }
 
-func newTurn() *turn { return &turn{at: rand.IntN(1 << 16)} }
+func newTurn() *turn { return &turn{at: int(upTo(1 << 16))} }
 
 func (t *turn) of(servers []string) string { return servers[t.at%len(servers)] }
 func (t *turn) next()                      { t.at++ }

@@ -457,7 +457,7 @@ func (a *Agent) pause(ctx context.Context, credential *Credential, server string
 	a.log.Error("the control plane refuses this machine; workloads are left alone, no commands are taken",
 		"reason", end.refused, "server", server, "error", end.err, "retry_in", d.Round(time.Second), "what_to_do", remedy(end.refused))
 	a.tellState(Session{
-		State: Refused, Server: server, Reason: end.refused, Message: sentence(end.err), NextTryAt: time.Now().Add(d),
+		State: Refused, Server: server, Serial: credential.Serial(), Reason: end.refused, Message: sentence(end.err), NextTryAt: time.Now().Add(d),
 	})
 	until, look := time.NewTimer(d), time.NewTicker(a.rhythm.look)
 	defer until.Stop()
@@ -514,7 +514,7 @@ func remedy(reason string) string {
 	case wire.ReasonGeneration:
 		return "the node's identity was revoked; join anew: bcd join --reset --yes with a new token for this node"
 	default:
-		return "to come back as the same node: remove the file " + credentialRecord + " from the state directory and run bcd join with a new token"
+		return "to come back as the same node: bcd join with a new token"
 	}
 }
 

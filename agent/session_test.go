@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -295,15 +294,44 @@ func TestRefusals(t *testing.T) {
 		g.Refuse(s.Serial, wire.ReasonRevoked)
 		s.Drop()
 		r.inState(t, Refused)
-		// As an operator does it: the credential is taken away and the machine joined with a fresh token. Run meets the gap in between.
-		aside := filepath.Join(t.TempDir(), "credential")
 		other, _ := machine(t, g, func(c *Config) { c.StateDir = r.config.StateDir })
-		require.NoError(t, os.Rename(r.store.path(credentialRecord), aside))
 		_, err := other.Join(t.Context(), Join{Token: g.Token()})
 		require.NoError(t, err)
 		again := receive(t, g.Sessions)
 		require.Equal(t, r.joined.NodeID, again.NodeID)
 		require.NotEqual(t, s.Serial, again.Serial)
+	})
+
+	t.Run("D13 a credential that is taken away under a run is waited for", func(t *testing.T) {
+		t.Parallel()
+		g := agenttest.New(t, agenttest.Options{})
+		r := join(t, g)
+		s := receive(t, g.Sessions)
+		require.NoError(t, os.Remove(r.store.path(credentialRecord)))
+		s.Drop()
+		eventually(t, func() bool { return contains(r.logs, "waiting to be joined again") }, "it says so")
+		other, _ := machine(t, g, func(c *Config) { c.StateDir = r.config.StateDir })
+		_, err := other.Join(t.Context(), Join{Token: g.Token()})
+		require.NoError(t, err)
+		require.Equal(t, r.joined.NodeID, receive(t, g.Sessions).NodeID)
+	})
+
+	t.Run("D8 a machine whose node was deleted is still joined, until a reset", func(t *testing.T) {
+		t.Parallel()
+		g := agenttest.New(t, agenttest.Options{})
+		r := join(t, g)
+		s := receive(t, g.Sessions)
+		g.Refuse(s.Serial, wire.ReasonDeleted)
+		s.Drop()
+		r.inState(t, Refused)
+		other, _ := machine(t, g, func(c *Config) { c.StateDir = r.config.StateDir })
+		_, err := other.Join(t.Context(), Join{Token: g.Token()})
+		require.ErrorIs(t, err, ErrJoined)
+		// Reset, the machine is a new node, and the refused run goes on as it at once.
+		fresh, err := other.Join(t.Context(), Join{Token: g.Token(), Reset: true})
+		require.NoError(t, err)
+		require.NotEqual(t, r.joined.NodeID, fresh.Credential.NodeID)
+		require.Equal(t, fresh.Credential.NodeID, receive(t, g.Sessions).NodeID)
 	})
 
 	t.Run("G7 a gateway that goes away is waited for as long as it asks", func(t *testing.T) {

@@ -34,6 +34,8 @@ type Session struct {
 	Since time.Time `json:"since"`
 	// Server is the gateway that it was about.
 	Server string `json:"server,omitempty"`
+	// Serial is that of the certificate that it was about.
+	Serial string `json:"serial,omitempty"`
 	// Reason is the gateway's reason for a refusal.
 	Reason string `json:"reason,omitempty"`
 	// Message is the sentence that belongs to a loss or refusal.
@@ -101,19 +103,24 @@ func (a *Agent) Status() (Status, error) {
 	if status.Running, err = isLocked(a.runLock()); err != nil {
 		return status, err
 	}
+	status.Session, err = a.lastSession()
+	return status, err
+}
+
+// lastSession reads what bcd run wrote down, nil when there is nothing. It is a note: one that was cut off is none.
+func (a *Agent) lastSession() (*Session, error) {
 	content, err := a.store.disk.read(a.sessionFile())
 	if isAbsent(err) {
-		return status, nil
+		return nil, nil
 	}
 	if err != nil {
-		return status, fmt.Errorf("read %s: %w", a.sessionFile(), err)
+		return nil, fmt.Errorf("read %s: %w", a.sessionFile(), err)
 	}
 	var session Session
-	if json.Unmarshal(content, &session) == nil {
-		// It is a note for people: one that was cut off is left out.
-		status.Session = &session
+	if json.Unmarshal(content, &session) != nil {
+		return nil, nil
 	}
-	return status, nil
+	return &session, nil
 }
 
 // tellState writes down what status shows. It is worth a line in the log when that fails, and no more.

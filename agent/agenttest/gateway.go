@@ -103,7 +103,7 @@ type authority struct {
 // New starts a gateway that ends with the test.
 func New(t testing.TB, o Options) *Gateway {
 	t.Helper()
-	g, err := Start(o)
+	g, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +111,13 @@ func New(t testing.TB, o Options) *Gateway {
 	return g
 }
 
-// Start starts a gateway, for what outlives a test function.
-func Start(o Options) (*Gateway, error) {
+// Start starts a gateway that lives until Close, also when ctx has ended.
+func Start(ctx context.Context, o Options) (*Gateway, error) {
 	ca, err := newAuthority()
 	if err != nil {
 		return nil, err
 	}
-	return start(o, ca, "bc-"+hex.EncodeToString(random(8))+".internal", map[string]*token{}, map[string]string{})
+	return start(ctx, o, ca, "bc-"+hex.EncodeToString(random(8))+".internal", map[string]*token{}, map[string]string{})
 }
 
 // Again starts a gateway after this one was closed, with its authority, tokens and nodes, at its address.
@@ -125,7 +125,7 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 	t.Helper()
 	o := g.options
 	o.Address = g.Address
-	again, err := start(o, g.ca, g.TrustDomain, g.tokens, g.nodes)
+	again, err := start(t.Context(), o, g.ca, g.TrustDomain, g.tokens, g.nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,13 +133,15 @@ func (g *Gateway) Again(t testing.TB) *Gateway {
 	return again
 }
 
-func start(o Options, ca *authority, trustDomain string, tokens map[string]*token, nodes map[string]string) (*Gateway, error) {
+func start(
+	ctx context.Context, o Options, ca *authority, trustDomain string, tokens map[string]*token, nodes map[string]string,
+) (*Gateway, error) {
 	sum := sha256.Sum256(ca.root.Raw)
 	g := &Gateway{
 		CAFingerprint: hex.EncodeToString(sum[:]), TrustDomain: trustDomain, Sessions: make(chan *Session, 64),
 		options: o, ca: ca, tokens: tokens, nodes: nodes, refused: map[string]string{},
 	}
-	g.life, g.stop = context.WithCancel(context.Background())
+	g.life, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	certificate, err := g.ownCertificate()
 	if err != nil {
 		return nil, err
@@ -287,7 +289,7 @@ func (g *Gateway) claim(state *tls.ConnectionState, request wire.JoinRequest) (w
 	g.nodes[key] = nodeID
 	known.used = append(append([]byte{}, request.CSR...), request.IdentityKey...)
 	known.answer = wire.JoinAnswer{
-		NodeID: nodeID, Key: key, Certificate: chain, Root: encode(g.ca.root), Serial: hex.EncodeToString(leaf.SerialNumber.Bytes()), Generation: 1,
+		NodeID: nodeID, Key: key, Certificate: chain, Root: encode(g.ca.root), Serial: leaf.SerialNumber.Text(16), Generation: 1,
 		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, TrustDomain: g.TrustDomain, Time: time.Now().UTC(),
 	}
 	return known.answer, nil
@@ -332,7 +334,7 @@ func (g *Gateway) session(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	leaf := r.TLS.VerifiedChains[0][0]
-	serial := hex.EncodeToString(leaf.SerialNumber.Bytes())
+	serial := leaf.SerialNumber.Text(16)
 	g.mu.Lock()
 	reason := g.refused[serial]
 	g.mu.Unlock()

@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			gateway, err := agenttest.Start(agenttest.Options{})
+			gateway, err := agenttest.Start(t.Context(), agenttest.Options{})
 			if err != nil {
 				return err
 			}
