@@ -111,6 +111,26 @@ func sessions(issuer *iam.Issuer, secure bool) http.Handler {
 	return mux
 }
 
+// signInLinks makes a one-time sign-in link for whoever shows a bearer token: the command line's sign-in.
+func signInLinks(a *API) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := actor(r.Context())
+		if err == nil {
+			err = a.Issuer.Live(r.Context(), who)
+		}
+		if _, bearer := bearerOf(r.Header.Get("Authorization")); err != nil || !bearer || r.Method != http.MethodPost {
+			refuse(w, r, http.StatusUnauthorized, fault.From(iam.Unauthenticated()))
+			return
+		}
+		secret, err := a.Issuer.SignInLink(r.Context(), who.Name)
+		if err != nil {
+			refuse(w, r, http.StatusServiceUnavailable, fault.New(fault.Unavailable, nil, "the database does not answer; try again"))
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]string{"secret": secret})
+	})
+}
+
 func sessionCookie(value string, secure bool, life time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure, MaxAge: int(life.Seconds()),

@@ -108,8 +108,9 @@ func requestID(ctx context.Context) string {
 // slot is where a subscription leaves why it ended. gqlgen has no way for it that works on both transports: AddSubscriptionError takes the process
 // down under SSE, and an error returned later looks like a normal end.
 type slot struct {
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	err  error
+	said bool
 }
 
 type slotKey struct{}
@@ -133,6 +134,15 @@ func (s *slot) take() error {
 	return err
 }
 
+// last says whether the end was not said before.
+func (s *slot) last() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.said
+	s.said = true
+	return first
+}
+
 // endings is the operation interceptor that turns the end of a subscription into one message with errors, before the end itself, on both
 // transports.
 func endings(presenter graphql.ErrorPresenterFunc) graphql.OperationMiddleware {
@@ -143,7 +153,12 @@ func endings(presenter graphql.ErrorPresenterFunc) graphql.OperationMiddleware {
 			if r := respond(ctx); r != nil {
 				return r
 			}
-			if err := s.take(); err != nil {
+			err := s.take()
+			var restart *fault.Error
+			if err == nil && errors.As(context.Cause(ctx), &restart) {
+				err = restart
+			}
+			if err != nil && s.last() {
 				return &graphql.Response{Errors: gqlerror.List{presenter(ctx, err)}, Data: []byte("null")}
 			}
 			return nil

@@ -127,19 +127,26 @@ func bodies(next http.Handler) http.Handler {
 }
 
 // streams guards what gqlgen writes. Its SSE transport has a goroutine that may write after the handler returned, which takes the process down; and
-// no write has a deadline. After ServeHTTP nothing is written any more, and each write has its bound.
-func streams(next http.Handler) http.Handler {
+// no write has a deadline. After ServeHTTP nothing is written any more, and each write has its bound. A stream ends when the process stops.
+func streams(stopping context.Context, next http.Handler) http.Handler {
+	restart := fault.New(fault.Unavailable, fault.Details{"retryAfterMs": 1000}, "the server restarts; resume by your last cursor")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") != "" {
-			next.ServeHTTP(w, r.WithContext(withLife(r.Context())))
+		socket, sse := r.Header.Get("Upgrade") != "", strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+		if socket || sse {
+			ctx, cancel := context.WithCancelCause(withLife(r.Context()))
+			defer cancel(nil)
+			defer context.AfterFunc(stopping, func() { cancel(restart) })()
+			r = r.WithContext(ctx)
+		}
+		if socket {
+			next.ServeHTTP(w, r)
 			return
 		}
 		g := &guarded{ResponseWriter: w, control: http.NewResponseController(w)}
 		defer g.close()
-		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		if sse {
 			w.Header().Set("X-Accel-Buffering", "no")
-			g.streaming = true
-			next.ServeHTTP(g, r.WithContext(withLife(r.Context())))
+			next.ServeHTTP(g, r)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), answerBound)
@@ -151,8 +158,7 @@ func streams(next http.Handler) http.Handler {
 type guarded struct {
 	http.ResponseWriter
 
-	control   *http.ResponseController
-	streaming bool
+	control *http.ResponseController
 
 	mu     sync.Mutex
 	closed bool

@@ -79,7 +79,9 @@ func (m *measure) walk(set ast.SelectionSet, depth int) {
 func complexities() ComplexityRoot {
 	var c ComplexityRoot
 	page := func(child, first int) int { return 1 + max(1, min(first, 500))*child }
-	c.Query.Nodes = func(child int, _ string, _ *node.Filter, _ node.Order, first int, _ *string) int { return page(child, first) }
+	c.Query.Nodes = func(child int, _ string, _ *node.Filter, _ node.Order, first int, _ *string) int {
+		return page(child, first)
+	}
 	c.Query.Events = func(child int, _ string, _ *string, _ []string, _ *string, _, _ *time.Time, _ events.Order, first int, _ *string) int {
 		return page(child, first)
 	}

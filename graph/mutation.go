@@ -33,7 +33,7 @@ func (m mutations) NodeDrain(ctx context.Context, in NodeDrainInput) (*NodePaylo
 		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
 	if err == nil && payload.Changed {
-		m.lookLater(in.NodeID)
+		m.lookLater(ctx, in.NodeID)
 	}
 	return payload, err
 }
@@ -51,11 +51,11 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 }
 
 // lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.
-func (m mutations) lookLater(nodeIDs ...string) {
+func (m mutations) lookLater(ctx context.Context, nodeIDs ...string) {
 	if len(nodeIDs) == 0 {
 		return
 	}
-	m.Later("look at drains", func(ctx context.Context) error {
+	m.Later(ctx, "look at drains", func(ctx context.Context) error {
 		var errs []error
 		for _, nodeID := range nodeIDs {
 			_, err := m.Controls.LookAtDrain(ctx, nodeID)
@@ -80,7 +80,8 @@ func (m mutations) ReservationCreate(ctx context.Context, in ReservationCreateIn
 		}
 		b.Duration = time.Duration(*s) * time.Second
 	}
-	return m.booked(m.Bookings.Create(ctx, b))
+	out, err := m.Bookings.Create(ctx, b)
+	return m.booked(ctx, out, err)
 }
 
 // ReservationRelease releases.
@@ -89,16 +90,17 @@ func (m mutations) ReservationRelease(ctx context.Context, in ReservationRelease
 	if err != nil {
 		return nil, err
 	}
-	return m.booked(m.Bookings.Release(ctx, placement.Release{
+	out, err := m.Bookings.Release(ctx, placement.Release{
 		Who: who, TenantID: in.TenantID, ReservationID: in.ReservationID, Reason: text(in.Reason), RequestID: text(in.RequestID),
-	}))
+	})
+	return m.booked(ctx, out, err)
 }
 
-func (m mutations) booked(out placement.Outcome, err error) (*ReservationPayload, error) {
+func (m mutations) booked(ctx context.Context, out placement.Outcome, err error) (*ReservationPayload, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.lookLater(out.Woken...)
+	m.lookLater(ctx, out.Woken...)
 	return &ReservationPayload{
 		Reservation: m.reservations([]placement.Reservation{out.Reservation})[0], Changed: out.Changed, Cursor: out.Cursor.String(),
 	}, nil

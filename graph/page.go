@@ -90,7 +90,9 @@ func (p *page) liveCounts(ctx context.Context) (map[string]int, error) {
 }
 
 func (p *page) blockers(ctx context.Context) (map[string][]placement.Allocation, error) {
-	return p.holds.get(func() (map[string][]placement.Allocation, error) { return placement.Blockers(ctx, p.api.DB.Pool(), p.ids) })
+	return p.holds.get(func() (map[string][]placement.Allocation, error) {
+		return placement.Blockers(ctx, p.api.DB.Pool(), p.ids)
+	})
 }
 
 // may gives which of the controls' actions the caller holds on nodes that its tenant owns: the same for all of them.

@@ -26,17 +26,20 @@ type Options struct {
 	Console http.Handler
 	// Ready says whether the process can serve: the database, the migrations, the log.
 	Ready func(ctx context.Context) error
-	// Stopping is closed when the process begins to stop: sockets then end with a code that tells clients to come back.
-	Stopping <-chan struct{}
+	// Stopping ends when the process begins to stop: streams then end with a code that tells clients to come back.
+	Stopping context.Context //nolint:containedctx // says whether the process stops
 }
 
 // Handler serves the API, sign-in, health and the console.
 func Handler(a *API, o Options) http.Handler {
 	mux := http.NewServeMux()
-	api := bodies(authenticate(o.Hosts, a.Issuer, streams(operations(a, o.Stopping))))
+	api := bodies(authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(a, o.Stopping))))
 	mux.Handle("/graphql", api)
+	mux.Handle("/session/link", bodies(authenticate(o.Hosts, a.Issuer, signInLinks(a))))
 	mux.Handle("/session/", bodies(authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 		defer cancel()
@@ -58,7 +61,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // operations is GraphQL itself on its four transports.
-func operations(a *API, stopping <-chan struct{}) http.Handler {
+func operations(a *API, stopping context.Context) http.Handler {
 	presenter := present(a.Slog)
 	h := handler.New(NewExecutableSchema(Config{Resolvers: a, Complexity: complexities()}))
 	limit := int64(readLimit)

@@ -33,7 +33,7 @@ const (
 )
 
 // sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
-type sockets struct{ stopping <-chan struct{} }
+type sockets struct{ stopping context.Context } //nolint:containedctx // says whether the process stops
 
 // Accept upgrades the request. Origin and host were checked before.
 func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
@@ -57,7 +57,7 @@ type socket struct {
 	conn     *websocket.Conn
 	ctx      context.Context //nolint:containedctx // of the socket, which gqlgen's adapter methods take no context for
 	cancel   context.CancelFunc
-	stopping <-chan struct{}
+	stopping context.Context //nolint:containedctx // says whether the process stops
 	life     *life
 
 	mu     sync.Mutex
@@ -100,13 +100,11 @@ func (c *socket) WriteJSON(v any) error {
 // WriteClose says goodbye. gqlgen says 1000 whatever the cause, which clients take for «connect again at once».
 func (c *socket) WriteClose(code int, message string) error {
 	if code == transport.WebsocketCloseNormalClosure {
-		select {
-		case <-c.stopping:
+		switch {
+		case c.stopping.Err() != nil:
 			code, message = closeGoingAway, "the server restarts"
-		default:
-			if c.life.expired() {
-				code, message = closeExpired, "the token has ended; sign in again"
-			}
+		case c.life.expired():
+			code, message = closeExpired, "the token has ended; sign in again"
 		}
 	}
 	c.mu.Lock()

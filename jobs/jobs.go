@@ -82,7 +82,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 		FetchCooldown:     fetchCooldown,
 		FetchPollInterval: time.Second,
 		JobTimeout:        30 * time.Second,
-		Logger:            log,
+		Logger:            quiet(log),
 		PeriodicJobs:      periodic,
 		Queues:            map[string]river.QueueConfig{placement.QueueDrains: quick, queueMaintenance: {MaxWorkers: 2}},
 		Workers:           workers,
@@ -118,3 +118,14 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// quiet keeps River's warnings and errors, and leaves out what it says of each queue every few seconds.
+func quiet(log *slog.Logger) *slog.Logger { return slog.New(warnings{log.Handler()}) }
+
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler { return warnings{w.Handler.WithAttrs(attrs)} }
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }

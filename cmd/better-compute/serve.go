@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/better-compute/better-compute/fault"
+)
+
+// settings are what serve is told.
+type settings struct {
+	dataDir       string
+	listen        string
+	gatewayListen string
+	databaseURL   string
+	roles         []string
+	migrate       string
+	postgresBin   string
+	publicURL     string
+	insecureHTTP  bool
+	version       string
+}
+
+// The roles of a process. One process has all of them; a fleet splits them over machines.
+const (
+	roleAPI     = "api"
+	roleGateway = "gateway"
+	roleJobs    = "jobs"
+)
+
+func (s *settings) has(role string) bool { return slices.Contains(s.roles, role) }
+
+func newServe(version string) *cobra.Command {
+	s := &settings{version: version}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the control plane: API and console, gateway, jobs",
+		Long: `Run the control plane: the API with the console, the gateway that machines connect to, and the jobs.
+
+Without --database-url it runs a PostgreSQL of its own in the data directory. The first start makes the certificate
+authority, a tenant and a pool called default, and an admin token in <data-dir>/admin.token.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+			return serve(cmd.Context(), s, log, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.dataDir, "data-dir", defaultDataDir(), "where the database, the keys and the admin token are kept")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the API and the console")
+	f.StringVar(&s.gatewayListen, "gateway-listen", "127.0.0.1:8443", "address that machines connect to")
+	f.StringVar(&s.databaseURL, "database-url", "", "an external PostgreSQL, 15 or later; absent: one of its own")
+	f.StringSliceVar(&s.roles, "roles", []string{roleAPI, roleGateway, roleJobs}, "what this process does")
+	f.StringVar(&s.migrate, "migrate", "auto", "auto: bring the database to this version first; off: refuse one that is behind")
+	f.StringVar(&s.postgresBin, "postgres-bin", "", "folder with the programs of the embedded PostgreSQL; absent: the one that npm brought, else an installed one")
+	f.StringVar(&s.publicURL, "public-url", "", "the URL by which browsers reach the server, when it is not its own address")
+	f.BoolVar(&s.insecureHTTP, "insecure-http", false, "listen beyond the loopback without TLS: only behind a proxy that has it")
+	return cmd
+}
+
+func (s *settings) check() error {
+	for _, role := range s.roles {
+		if !slices.Contains([]string{roleAPI, roleGateway, roleJobs}, role) {
+			return fault.Invalid("roles", "must be of api, gateway, jobs", 0)
+		}
+	}
+	if len(s.roles) == 0 {
+		return fault.Invalid("roles", "must name at least one of api, gateway, jobs", 0)
+	}
+	if s.migrate != "auto" && s.migrate != "off" {
+		return fault.Invalid("migrate", "must be auto or off", 0)
+	}
+	if s.has(roleAPI) && !loopback(s.listen) && !s.insecureHTTP {
+		return fault.Invalid("listen", s.listen+" is beyond the loopback and has no TLS; put a proxy with TLS before it and say --insecure-http", 0)
+	}
+	dir, err := filepath.Abs(s.dataDir)
+	if err != nil {
+		return fault.Invalid("data-dir", "cannot be resolved", 0)
+	}
+	s.dataDir = dir
+	return nil
+}
+
+// defaultDataDir is the system's for root, and the user's own for everybody else.
+func defaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/better-compute"
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "better-compute")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "better-compute-data"
+	}
+	return filepath.Join(home, ".local", "share", "better-compute")
+}
+
+// greet says where things are, and on a terminal how to sign in. A secret never goes into a file that somebody redirected the output to.
+func greet(out io.Writer, s *settings, apiURL string, link func() (string, error)) error {
+	var b strings.Builder
+	if apiURL != "" {
+		fmt.Fprintf(&b, "The console and the API:  %s/\n", apiURL)
+	}
+	if s.has(roleGateway) {
+		fmt.Fprintf(&b, "Machines connect to:      %s\n", s.gatewayListen)
+	}
+	if apiURL != "" {
+		fmt.Fprintf(&b, "The admin's token:        %s\n", filepath.Join(s.dataDir, adminTokenFile))
+		if terminal(out) {
+			secret, err := link()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "Sign in (10 minutes):     %s/#sign-in=%s\n", apiURL, secret)
+		} else {
+			fmt.Fprintf(&b, "Sign in with:             better-compute sign-in\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/better-compute/better-compute/console"
+	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/db/embedded"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/graph"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/jobs"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
+	"github.com/better-compute/better-compute/pki/issuer"
+	"github.com/better-compute/better-compute/placement"
+)
+
+// addressFile in the data directory tells the command line on this host where the API is.
+const addressFile = "address"
+
+// keep is how long events are kept.
+const keep = 400 * 24 * time.Hour
+
+// rooms are the verbs of the domain, put together once.
+type rooms struct {
+	db        *db.DB
+	log       *events.Log
+	authority *iam.Authority
+	nodes     *node.Store
+	controls  *controls.Controls
+	bookings  *placement.Bookings
+	pki       *pki.Store
+}
+
+// serve runs the control plane until ctx ends or a part of it fails.
+func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) error {
+	// Listening first: a port that is taken is said before a database is started for nothing.
+	listeners, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer listeners.close()
+	if err := os.MkdirAll(s.dataDir, 0o711); err != nil { //nolint:gosec // others pass through to their own parts; each part has its own rights
+		return fault.Because(fault.InvalidInput, err, nil, "the data directory %s cannot be made; choose another by --data-dir", s.dataDir)
+	}
+
+	url, died, stopDatabase, err := s.database(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer stopDatabase()
+	d, err := s.openDatabase(ctx, url, log)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	r, err := s.assemble(ctx, d, log)
+	if err != nil {
+		return err
+	}
+
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		select {
+		case <-running.Done():
+			return nil
+		case <-died:
+			return fault.New(fault.Unavailable, nil, "the embedded PostgreSQL ended by itself; its own words stand above in the log")
+		}
+	})
+	later := newBackground(log)
+	defer later.wait()
+	// The log outlives what uses it: streams are told to come back by a log that still runs.
+	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
+	logDone := make(chan error, 1)
+	go func() { logDone <- r.log.Run(logCtx) }()
+	defer func() {
+		stopLog()
+		<-logDone
+	}()
+	if err := s.parts(running, g, r, listeners, later, log, out); err != nil {
+		return errors.Join(err, g.Wait())
+	}
+	err = g.Wait()
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		log.InfoContext(context.WithoutCancel(ctx), "stopped")
+		return nil
+	}
+	return err
+}
+
+// parts starts what the roles ask for.
+func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, l *listeners, later *background, log *slog.Logger, out io.Writer) error {
+	if s.has(roleJobs) {
+		tidy := events.NewMaintenance(r.db, log)
+		runner, err := jobs.NewRunner(r.db, jobs.Parts{Controls: r.controls, Bookings: r.bookings, Tidy: []jobs.Tidying{
+			{Name: "partitions", Every: time.Hour, Run: tidy.EnsurePartitions},
+			{Name: "retention", Every: 24 * time.Hour, Run: func(ctx context.Context) error { return tidy.Retain(ctx, keep) }},
+			{Name: "requests", Every: time.Hour, Run: func(ctx context.Context) error {
+				_, err := iam.ForgetRequests(ctx, r.db)
+				return err
+			}},
+		}}, log.With("part", "jobs"))
+		if err != nil {
+			return err
+		}
+		g.Go(func() error { return runner.Run(ctx) })
+	}
+	if s.has(roleGateway) {
+		if err := s.gateway(ctx, g, r, l.gateway, log); err != nil {
+			return err
+		}
+	}
+	var apiURL string
+	link := func() (string, error) { return "", nil }
+	if s.has(roleAPI) {
+		issuer, err := s.issuer(ctx, r.db)
+		if err != nil {
+			return err
+		}
+		apiURL = "http://" + l.api.Addr().String()
+		link = func() (string, error) { return issuer.SignInLink(ctx, adminName) }
+		if err := s.api(ctx, g, r, issuer, l.api, later, log); err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(s.dataDir, addressFile), []byte(apiURL+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return greet(out, s, apiURL, link)
+}
+
+// database gives the URL of the one to use: the external one, or the embedded one, which it starts. died is closed when that ends by itself.
+func (s *settings) database(ctx context.Context, log *slog.Logger) (url string, died <-chan struct{}, stop func(), err error) {
+	if s.databaseURL != "" {
+		return s.databaseURL, nil, func() {}, nil
+	}
+	began := time.Now()
+	server, err := embedded.Start(ctx, embedded.Config{DataDir: s.dataDir, BinDir: s.postgresBin, Log: log.With("part", "postgres")})
+	if err != nil {
+		return "", nil, nil, err
+	}
+	log.InfoContext(ctx, "embedded PostgreSQL runs", "took", time.Since(began).String())
+	return server.URL(), server.Done(), func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			log.ErrorContext(ctx, "the embedded PostgreSQL did not stop in time", "error", err)
+		}
+	}, nil
+}
+
+func (s *settings) openDatabase(ctx context.Context, url string, log *slog.Logger) (*db.DB, error) {
+	if s.migrate == "auto" {
+		if err := db.Migrate(ctx, url, log.With("part", "migrate")); err != nil {
+			return nil, err
+		}
+	}
+	d, err := db.Open(ctx, db.Config{URL: url, MaxConns: 30, Log: log.With("part", "db")})
+	if err != nil {
+		return nil, err
+	}
+	state, err := d.MigrationState(ctx)
+	if err == nil && state.Behind() {
+		err = fault.New(fault.InvalidState, fault.Details{"current": state.Current, "latest": state.Latest},
+			"the database is at migration %d and this version needs %d; run it once with --migrate=auto", state.Current, state.Latest)
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// assemble puts the rooms together, and makes what a first start needs.
+func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*rooms, error) {
+	authority, err := iam.NewAuthority(d)
+	if err != nil {
+		return nil, err
+	}
+	inserter, err := jobs.NewInserter(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := events.NewMaintenance(d, log).EnsurePartitions(ctx); err != nil {
+		return nil, err
+	}
+	nodes := &node.Store{DB: d, Authority: authority}
+	r := &rooms{
+		db: d, authority: authority, nodes: nodes,
+		log:      events.NewLog(d, events.Options{Log: log.With("part", "events")}),
+		controls: &controls.Controls{Nodes: nodes, Jobs: inserter},
+		bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter},
+		pki:      &pki.Store{DB: d, Authority: authority, Nodes: nodes, Log: log.With("part", "pki")},
+	}
+	if s.has(roleGateway) {
+		ca, err := pki.OpenCA(ctx, d, filepath.Join(s.dataDir, "pki"), issuer.NewCA)
+		if err != nil {
+			return nil, err
+		}
+		if r.pki.Issuer, err = issuer.New(ca); err != nil {
+			return nil, err
+		}
+	}
+	return r, firstStart(ctx, d)
+}
+
+// api serves HTTP until ctx ends; then it answers what is under way and ends the streams.
+func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, issuer *iam.Issuer, l net.Listener, later *background, log *slog.Logger) error {
+	hosts, err := graph.NewHosts(l.Addr(), s.publicURL)
+	if err != nil {
+		return err
+	}
+	handler := graph.Handler(&graph.API{
+		DB: r.db, Log: r.log, Authority: r.authority, Issuer: issuer, Nodes: r.nodes, Controls: r.controls, Bookings: r.bookings, PKI: r.pki,
+		GatewayAddress: s.gatewayListen, Later: later.run, Slog: log.With("part", "api"),
+	}, graph.Options{
+		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Stopping: ctx,
+		Ready: func(ctx context.Context) error {
+			if !r.log.Ready() {
+				return fault.New(fault.Unavailable, nil, "the log was not read yet")
+			}
+			_, err := events.Head(ctx, r.db.Pool())
+			return err
+		},
+	})
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
+	}
+	g.Go(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve the API: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
+		defer cancel()
+		if err := server.Shutdown(stop); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	return nil
+}
+
+// listeners are the ports of the process.
+type listeners struct{ api, gateway net.Listener }
+
+func (s *settings) open() (*listeners, error) {
+	l := &listeners{}
+	var err error
+	if s.has(roleAPI) {
+		if l.api, err = listen(s.listen, "listen"); err != nil {
+			return nil, err
+		}
+	}
+	if s.has(roleGateway) {
+		if l.gateway, err = listen(s.gatewayListen, "gateway-listen"); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *listeners) close() {
+	for _, one := range []net.Listener{l.api, l.gateway} {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
+}
+
+func listen(address, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fault.Because(fault.InvalidInput, err, fault.Details{"argument": flag},
+			"cannot listen on %s: it is taken or not of this machine; choose another by --%s", address, flag)
+	}
+	return l, nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// background owns the goroutines that follow answers, and waits for them when the process stops.
+type background struct {
+	log   *slog.Logger
+	tasks sync.WaitGroup
+	slots chan struct{}
+}
+
+const (
+	// laterAtOnce bounds the goroutines that follow answers; past it the jobs do the same work.
+	laterAtOnce = 64
+	laterBound  = 10 * time.Second
+)
+
+func newBackground(log *slog.Logger) *background {
+	return &background{log: log, slots: make(chan struct{}, laterAtOnce)}
+}
+
+// run does fn after the answer that asked for it; when too many are under way it does nothing, since a job does the same.
+func (b *background) run(ctx context.Context, name string, fn func(ctx context.Context) error) {
+	select {
+	case b.slots <- struct{}{}:
+	default:
+		return
+	}
+	b.tasks.Go(func() {
+		defer func() { <-b.slots }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), laterBound)
+		defer cancel()
+		if err := fn(ctx); err != nil {
+			b.log.WarnContext(ctx, "what follows an answer did not work; a job does it", "what", name, "error", err)
+		}
+	})
+}
+
+func (b *background) wait() { b.tasks.Wait() }
