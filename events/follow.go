@@ -32,7 +32,8 @@ type Follower struct {
 
 	// Only the goroutine in Next touches these.
 	checked time.Time // when Visibility last said yes
-	trouble time.Time // since when the database hasn't answered; zero when it does
+	trouble time.Time // since when the database hasn't given a page; zero when it does
+	unsure  time.Time // since when Visibility hasn't known; zero when it does
 }
 
 // ringBatch is how many events a reader takes out of the ring at once, and ringLook how many it looks at while it holds the ring.
@@ -77,7 +78,7 @@ func (l *Log) Follow(ctx context.Context, filter Filter, after *Cursor, v Visibi
 		log: l, want: want, visibility: v, epoch: extent.Head.Epoch, read: after.Position, checked: checked,
 		nudges: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	if err := l.admit(f); err != nil {
+	if err := l.admit(f, extent.Head.Position); err != nil {
 		return nil, err
 	}
 	unbind := context.AfterFunc(ctx, func() { f.finish(context.Cause(ctx)) })
@@ -96,7 +97,7 @@ func (l *Log) Follow(ctx context.Context, filter Filter, after *Cursor, v Visibi
 
 // admit puts the follower into the index, and then has it look at what the ring holds already: an event is either in the ring by then, or its
 // nudge finds the follower in the index.
-func (l *Log) admit(f *Follower) error {
+func (l *Log) admit(f *Follower, head int64) error {
 	l.followers.add(f)
 	f.mu.Lock()
 	l.ring.RLock()
@@ -105,9 +106,8 @@ func (l *Log) admit(f *Follower) error {
 	l.ring.RUnlock()
 	if f.read < tail {
 		f.pending = f.read + 1
-	} else {
-		f.live = true
 	}
+	f.live = f.read >= head // the tail may not be there yet
 	f.mu.Unlock()
 	if other {
 		l.followers.remove(f)
@@ -227,7 +227,7 @@ func (f *Follower) catchUp(ctx context.Context, from int64) error {
 			f.finish(err)
 			return f.Err()
 		}
-		return f.endure(ctx, err)
+		return f.endure(ctx, &f.trouble, err)
 	}
 	f.trouble = time.Time{}
 	if err := p.admits(Cursor{Epoch: f.epoch, Position: from - 1}); err != nil {
@@ -256,7 +256,7 @@ func (f *Follower) check(ctx context.Context, young time.Duration) error {
 		err := f.visibility.Check(ctx)
 		switch {
 		case err == nil:
-			f.checked, f.trouble = time.Now(), time.Time{}
+			f.checked, f.unsure = time.Now(), time.Time{}
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -264,20 +264,20 @@ func (f *Follower) check(ctx context.Context, young time.Duration) error {
 			f.finish(err)
 			return f.Err()
 		}
-		if err := f.endure(ctx, err); err != nil {
+		if err := f.endure(ctx, &f.unsure, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endure waits a moment for the database to come back, and ends the stream when that has lasted too long.
-func (f *Follower) endure(ctx context.Context, err error) error {
+// endure waits a moment for what has failed to come back, and ends the stream when it has been away for too long.
+func (f *Follower) endure(ctx context.Context, since *time.Time, err error) error {
 	const moment = 100 * time.Millisecond
-	if f.trouble.IsZero() {
-		f.trouble = time.Now()
+	if since.IsZero() {
+		*since = time.Now()
 	}
-	if time.Since(f.trouble) >= f.log.opts.Patience {
+	if time.Since(*since) >= f.log.opts.Patience {
 		f.finish(fault.Because(fault.Unavailable, err, fault.Details{"cursor": f.Position().String()},
 			"the database does not answer; go on from the cursor later"))
 		return f.Err()
@@ -350,7 +350,7 @@ func (f *Follower) lookAnew(s Span, announced int64) {
 		f.read = place.Position
 	}
 	if f.read < s.Head.Position {
-		f.pending = f.read + 1
+		f.pending, f.live = f.read+1, false
 		signal(f.nudges)
 	}
 }
