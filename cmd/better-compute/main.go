@@ -1,24 +1,28 @@
+// Command better-compute is the control plane and its command line in one program.
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
+	"github.com/better-compute/better-compute/cli"
 )
 
+// version is set when a release is built.
 var version = "dev"
 
-func main() {
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second Ctrl-C ends the process at once.
+	defer context.AfterFunc(ctx, stop)()
 	defer stop()
-	root := &cobra.Command{Use: "better-compute", SilenceUsage: true, SilenceErrors: true}
+
+	env := cli.System(version)
+	root := cli.New(env)
 	root.AddCommand(newServe(version))
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	return int(cli.Run(ctx, env, root, args))
 }

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// doc is a value of the server, both as it wrote it, which is what -o json prints, and read into what tables and decisions need.
+type doc[T any] struct {
+	v   T
+	raw json.RawMessage
+}
+
+// UnmarshalJSON keeps the text and reads it.
+func (d *doc[T]) UnmarshalJSON(b []byte) error {
+	d.raw = append(json.RawMessage(nil), b...)
+	return json.Unmarshal(b, &d.v) //nolint:wrapcheck // encoding/json adds the place by itself
+}
+
+// moment is a DateTime of the server as text.
+type moment string
+
+// time gives the zero time for an absent moment.
+func (m moment) time() time.Time {
+	t, err := time.Parse(time.RFC3339Nano, string(m))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+type pageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+type connection[T any] struct {
+	Nodes      []doc[T]      `json:"nodes"`
+	PageInfo   doc[pageInfo] `json:"pageInfo"`
+	TotalCount int           `json:"totalCount"`
+	AsOf       string        `json:"asOf"`
+}
+
+type named struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// node is what tables and decisions read of a ComputeNode. Of lists only the fields of the fragment NodeRow are there.
+type node struct {
+	ID                  string     `json:"id"`
+	Key                 string     `json:"key"`
+	TenantID            string     `json:"tenantId"`
+	Pool                named      `json:"pool"`
+	Hostname            string     `json:"hostname"`
+	Version             int        `json:"version"`
+	ProvisionState      string     `json:"provisionState"`
+	Failure             *failure   `json:"failure"`
+	Cordoned            bool       `json:"cordoned"`
+	Cordon              *cordon    `json:"cordon"`
+	NoScheduleReasons   []string   `json:"noScheduleReasons"`
+	Holds               []hold     `json:"holds"`
+	Maintenance         bool       `json:"maintenance"`
+	Connectivity        string     `json:"connectivity"`
+	ConnectivitySince   moment     `json:"connectivitySince"`
+	IdentityGeneration  int        `json:"identityGeneration"`
+	Labels              []label    `json:"labels"`
+	Drain               *drain     `json:"drain"`
+	LastDrain           *drain     `json:"lastDrain"`
+	LastSeen            moment     `json:"lastSeen"`
+	Session             *nodeLink  `json:"session"`
+	StatusSentence      string     `json:"statusSentence"`
+	OutSince            moment     `json:"outSince"`
+	LiveAllocationCount int        `json:"liveAllocationCount"`
+	Inventory           *inventory `json:"inventory"`
+	CreatedAt           moment     `json:"createdAt"`
+}
+
+type failure struct {
+	Phase   string `json:"phase"`
+	Message string `json:"message"`
+}
+
+type cordon struct {
+	Reason string `json:"reason"`
+	By     string `json:"by"`
+	At     moment `json:"at"`
+}
+
+type hold struct {
+	Reason  string `json:"reason"`
+	Owner   string `json:"owner"`
+	By      string `json:"by"`
+	Message string `json:"message"`
+	Since   moment `json:"since"`
+}
+
+type label struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+type nodeLink struct {
+	Gateway      string `json:"gateway"`
+	Since        moment `json:"since"`
+	EndedAt      moment `json:"endedAt"`
+	AgentVersion string `json:"agentVersion"`
+}
+
+type inventory struct {
+	ReportedAt  moment `json:"reportedAt"`
+	Stale       bool   `json:"stale"`
+	OS          string `json:"os"`
+	Kernel      string `json:"kernel"`
+	CPUModel    string `json:"cpuModel"`
+	CPUThreads  int    `json:"cpuThreads"`
+	MemoryBytes string `json:"memoryBytes"`
+	GPUs        []gpu  `json:"gpus"`
+	GPUNote     string `json:"gpuNote"`
+}
+
+type gpu struct {
+	Model string `json:"model"`
+}
+
+type drain struct {
+	ID              string       `json:"id"`
+	State           string       `json:"state"`
+	Reason          string       `json:"reason"`
+	By              string       `json:"by"`
+	StartedAt       moment       `json:"startedAt"`
+	EndedAt         moment       `json:"endedAt"`
+	EndedBy         string       `json:"endedBy"`
+	Cause           string       `json:"cause"`
+	Blockers        []allocation `json:"blockers"`
+	ExpectedAt      moment       `json:"expectedAt"`
+	ConfirmedByNode *bool        `json:"confirmedByNode"`
+}
+
+// The states of a drain.
+const (
+	draining  = "DRAINING"
+	drained   = "DRAINED"
+	cancelled = "CANCELLED"
+)
+
+type allocation struct {
+	ID            string `json:"id"`
+	ReservationID string `json:"reservationId"`
+	TenantID      string `json:"tenantId"`
+	NodeID        string `json:"nodeId"`
+	Future        bool   `json:"future"`
+	StartsAt      moment `json:"startsAt"`
+	EndsAt        moment `json:"endsAt"`
+}
+
+type reservation struct {
+	ID          string       `json:"id"`
+	TenantID    string       `json:"tenantId"`
+	State       string       `json:"state"`
+	Reason      string       `json:"reason"`
+	CreatedBy   string       `json:"createdBy"`
+	CreatedAt   moment       `json:"createdAt"`
+	ReleasedAt  moment       `json:"releasedAt"`
+	ReleasedBy  string       `json:"releasedBy"`
+	Allocations []allocation `json:"allocations"`
+}
+
+type pool struct {
+	ID        string `json:"id"`
+	TenantID  string `json:"tenantId"`
+	Name      string `json:"name"`
+	CreatedAt moment `json:"createdAt"`
+}
+
+type tenant struct {
+	ID        string `json:"id"`
+	CreatedAt moment `json:"createdAt"`
+}
+
+// event is any entry of the log; fields that its type doesn't have stay empty.
+type event struct {
+	ID               string          `json:"id"`
+	Cursor           string          `json:"cursor"`
+	Type             string          `json:"type"`
+	At               moment          `json:"at"`
+	NodeID           string          `json:"nodeId"`
+	Actor            string          `json:"actor"`
+	Reason           string          `json:"reason"`
+	RequestID        string          `json:"requestId"`
+	DrainID          string          `json:"drainId"`
+	CancelledDrainID string          `json:"cancelledDrainId"`
+	ConfirmedByNode  *bool           `json:"confirmedByNode"`
+	Data             json.RawMessage `json:"data"`
+}
+
+// detail says in words what an event's own fields say.
+func (e *event) detail() string {
+	switch {
+	case e.CancelledDrainID != "":
+		return "ended " + e.CancelledDrainID
+	case e.ConfirmedByNode != nil && *e.ConfirmedByNode:
+		return e.DrainID + ", confirmed by the node"
+	case e.ConfirmedByNode != nil:
+		return e.DrainID + ", not confirmed by the node"
+	case e.DrainID != "":
+		return e.DrainID
+	case len(e.Data) > 0 && string(e.Data) != "{}" && string(e.Data) != "null":
+		return string(e.Data)
+	}
+	return ""
+}
+
+type nodePayload struct {
+	Node    doc[node] `json:"node"`
+	Changed bool      `json:"changed"`
+	Cursor  string    `json:"cursor"`
+}
+
+type reservationPayload struct {
+	Reservation doc[reservation] `json:"reservation"`
+	Changed     bool             `json:"changed"`
+	Cursor      string           `json:"cursor"`
+}
+
+type joinTokenPayload struct {
+	JoinToken struct {
+		ID        string `json:"id"`
+		Pool      named  `json:"pool"`
+		ExpiresAt moment `json:"expiresAt"`
+	} `json:"joinToken"`
+	Secret        *string `json:"secret"`
+	CAFingerprint string  `json:"caFingerprint"`
+	JoinCommand   *string `json:"joinCommand"`
+}
+
+// String keeps the secret and the line that holds it out of anything that prints the payload whole.
+func (p *joinTokenPayload) String() string { return fmt.Sprintf("join token %s", p.JoinToken.ID) }

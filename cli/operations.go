@@ -1,0 +1,76 @@
+package cli
+
+import (
+	_ "embed"
+	"regexp"
+	"strings"
+)
+
+// The client is written by hand rather than generated: what a command prints as JSON is the server's own text, so the types in answers.go
+// hold only what tables and decisions read; one event type serves the query and the subscription, which generators treat apart; and the
+// subscription client has to be our own anyway.
+//
+//go:embed operations.graphql
+var operationsText string
+
+// operation is one operation with the fragments that it names, ready to be sent.
+type operation struct {
+	name string
+	text string
+}
+
+var (
+	opViewer             = load("query", "Viewer")
+	opTenants            = load("query", "Tenants")
+	opLog                = load("query", "Log")
+	opNodes              = load("query", "Nodes")
+	opNodeIDs            = load("query", "NodeIDs")
+	opNode               = load("query", "Node")
+	opNodeDrains         = load("query", "NodeDrains")
+	opEvents             = load("query", "Events")
+	opPools              = load("query", "Pools")
+	opReservations       = load("query", "Reservations")
+	opNodeCordon         = load("mutation", "NodeCordon")
+	opNodeUncordon       = load("mutation", "NodeUncordon")
+	opNodeDrain          = load("mutation", "NodeDrain")
+	opReservationCreate  = load("mutation", "ReservationCreate")
+	opReservationRelease = load("mutation", "ReservationRelease")
+	opJoinTokenCreate    = load("mutation", "JoinTokenCreate")
+	opNodeEvents         = load("subscription", "NodeEvents")
+)
+
+// load takes one operation out of the file. A name that isn't there is a defect of ours, found by the first test that starts.
+func load(kind, name string) operation {
+	text := definition(kind + " " + name)
+	seen := map[string]bool{}
+	for rest := text; ; {
+		fragment := nextFragment(rest, seen)
+		if fragment == "" {
+			return operation{name: name, text: text}
+		}
+		seen[fragment] = true
+		text += "\n" + definition("fragment "+fragment)
+		rest = text
+	}
+}
+
+var spread = regexp.MustCompile(`\.\.\.([A-Z]\w*)`)
+
+func nextFragment(text string, seen map[string]bool) string {
+	for _, match := range spread.FindAllStringSubmatch(text, -1) {
+		if !seen[match[1]] {
+			return match[1]
+		}
+	}
+	return ""
+}
+
+func definition(head string) string {
+	for paragraph := range strings.SplitSeq(operationsText, "\n\n") {
+		after, ok := strings.CutPrefix(strings.TrimSpace(paragraph), head)
+		if ok && (after[0] == ' ' || after[0] == '(') {
+			return strings.TrimSpace(paragraph)
+		}
+	}
+	panic("cli: operations.graphql holds no " + head)
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+// TestOperations: each operation is valid by the schema, and each field that the commands read of its answer is one that it asks for.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../schema.graphqls")
+	require.NoError(t, err)
+	schema := gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphqls", Input: string(text)})
+
+	// Rows of a list are smaller than a node that is looked at alone.
+	row := []string{
+		"holds", "identityGeneration", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
+	}
+	cases := []struct {
+		op     operation
+		answer any
+		absent []string
+	}{
+		{opViewer, struct {
+			Viewer struct {
+				Name    string   `json:"name"`
+				Tenants []tenant `json:"tenants"`
+			} `json:"viewer"`
+		}{}, nil},
+		{opTenants, struct {
+			Tenants []doc[tenant] `json:"tenants"`
+		}{}, nil},
+		{opLog, struct {
+			Log struct {
+				Head string `json:"head"`
+			} `json:"log"`
+		}{}, nil},
+		{opNodes, struct {
+			Nodes connection[node] `json:"nodes"`
+		}{}, row},
+		{opNodeIDs, struct {
+			Nodes struct {
+				Nodes []named `json:"nodes"`
+			} `json:"nodes"`
+		}{}, []string{"name"}},
+		{opNode, struct {
+			Node *doc[node] `json:"node"`
+		}{}, nil},
+		{opNodeDrains, struct {
+			Node *struct {
+				Drain     *drain `json:"drain"`
+				LastDrain *drain `json:"lastDrain"`
+			} `json:"node"`
+		}{}, nil},
+		{opEvents, struct {
+			Events connection[event] `json:"events"`
+		}{}, []string{"totalCount", "asOf"}},
+		{opPools, struct {
+			Pools []doc[pool] `json:"pools"`
+		}{}, nil},
+		{opReservations, struct {
+			Reservations connection[reservation] `json:"reservations"`
+		}{}, []string{"totalCount", "asOf"}},
+		{opNodeCordon, struct {
+			Payload nodePayload `json:"nodeCordon"`
+		}{}, nil},
+		{opNodeUncordon, struct {
+			Payload nodePayload `json:"nodeUncordon"`
+		}{}, nil},
+		{opNodeDrain, struct {
+			Payload nodePayload `json:"nodeDrain"`
+		}{}, nil},
+		{opReservationCreate, struct {
+			Payload reservationPayload `json:"reservationCreate"`
+		}{}, nil},
+		{opReservationRelease, struct {
+			Payload reservationPayload `json:"reservationRelease"`
+		}{}, nil},
+		{opJoinTokenCreate, struct {
+			Payload joinTokenPayload `json:"joinTokenCreate"`
+		}{}, nil},
+		{opNodeEvents, struct {
+			NodeEvents doc[event] `json:"nodeEvents"`
+		}{}, nil},
+	}
+	checked := map[string]bool{}
+	for _, c := range cases {
+		checked[c.op.name] = true
+		t.Run(c.op.name, func(t *testing.T) {
+			t.Parallel()
+			document, errs := gqlparser.LoadQuery(schema, c.op.text)
+			require.Empty(t, errs)
+			require.Len(t, document.Operations, 1)
+			require.Equal(t, c.op.name, document.Operations[0].Name)
+			reads(t, c.op.name, reflect.TypeOf(c.answer), document.Operations[0].SelectionSet, c.absent)
+		})
+	}
+	for paragraph := range strings.SplitSeq(operationsText, "\n\n") {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(paragraph), " ")
+		if kind == "query" || kind == "mutation" || kind == "subscription" {
+			name := rest[:strings.IndexAny(rest, " (")]
+			require.True(t, checked[name], "%s is not checked", name)
+		}
+	}
+}
+
+// reads wants every member that the type reads to be selected.
+func reads(t *testing.T, path string, kind reflect.Type, set ast.SelectionSet, absent []string) {
+	t.Helper()
+	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+		kind = kind.Elem()
+	}
+	if kind.Kind() != reflect.Struct {
+		return
+	}
+	if v, ok := kind.FieldByName("v"); ok {
+		reads(t, path, v.Type, set, absent)
+		return
+	}
+	selected := map[string]*ast.Field{}
+	gather(set, selected)
+	for i := range kind.NumField() {
+		name := kind.Field(i).Tag.Get("json")
+		require.NotEmpty(t, name, "%s.%s has no name", path, kind.Field(i).Name)
+		field, ok := selected[name]
+		if !ok {
+			require.Contains(t, absent, name, "%s reads %s, which is not asked for", path, name)
+			continue
+		}
+		if len(field.SelectionSet) > 0 {
+			reads(t, path+"."+name, kind.Field(i).Type, field.SelectionSet, absent)
+		}
+	}
+}
+
+func gather(set ast.SelectionSet, into map[string]*ast.Field) {
+	for _, selection := range set {
+		switch s := selection.(type) {
+		case *ast.Field:
+			into[s.Alias] = s
+		case *ast.FragmentSpread:
+			gather(s.Definition.SelectionSet, into)
+		case *ast.InlineFragment:
+			gather(s.SelectionSet, into)
+		}
+	}
+}
