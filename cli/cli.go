@@ -65,7 +65,7 @@ func New(env *Env) *cobra.Command {
 		Short: "Operate compute nodes: cordon, drain, book and follow them",
 		Long: "better-compute operates compute nodes that tenants book.\n\n" +
 			"The commands are clients of the GraphQL API; `better-compute help settings` says which server they talk to, and as whom.",
-		Args:          noArgs,
+		Args:          NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -87,7 +87,7 @@ func New(env *Env) *cobra.Command {
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, cmd := range append(completion.Commands(), completion) {
-			cmd.Args = noArgs
+			cmd.Args = NoArgs
 		}
 	}
 	return root
@@ -150,15 +150,15 @@ func isJSON(format string) bool { return format == formatJSON || format == forma
 // noun makes a command that only holds others. A word under it that it doesn't know is a usage error, never its help with success.
 func noun(use, short string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: noArgs,
+		Use: use, Short: short, Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// noArgs refuses words that are neither a command nor wanted by one.
-func noArgs(cmd *cobra.Command, args []string) error {
+// NoArgs refuses words that are neither a command nor wanted by one, as a usage error.
+func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

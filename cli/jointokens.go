@@ -22,7 +22,7 @@ func (a *app) joinTokensCreate() *cobra.Command {
 			"nowhere again.",
 		Example: "  better-compute join-tokens create --pool default --ttl 1h\n" +
 			"  better-compute join-tokens create --jq .secret > token",
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			input := map[string]any{"requestId": requestID()}

@@ -50,7 +50,7 @@ func (a *app) nodesList() *cobra.Command {
 		Short: "List the nodes that the tenant sees",
 		Example: "  better-compute nodes list --tenant acme --cordoned\n" +
 			"  better-compute nodes list --connectivity unreachable,lost -o wide",
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			filter := map[string]any{}
 			if cmd.Flags().Changed("cordoned") {

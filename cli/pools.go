@@ -14,7 +14,7 @@ func (a *app) pools() *cobra.Command {
 	return noun("pools", "Sets of nodes that one tenant owns", &cobra.Command{
 		Use:   "list",
 		Short: "List the tenant's pools",
-		Args:  noArgs,
+		Args:  NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			c, tenant, err := a.asTenant(cmd.Context())
 			if err != nil {

@@ -59,7 +59,7 @@ func (a *app) reservationsCreate() *cobra.Command {
 		Short: "Book a share of a node",
 		Example: "  better-compute reservations create --node node_01k5wjb4s8fpvb0q9f6m3h2c7d --for 2h --reason training\n" +
 			"  better-compute reservations create --node node_01k5wjb4s8fpvb0q9f6m3h2c7d --until 2026-11-30T06:00:00Z",
-		Args: noArgs,
+		Args: NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			if nodeID == "" {
 				return Usage("which node? give --node")
@@ -186,7 +186,7 @@ func (a *app) reservationsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tenant's reservations, newest first",
-		Args:  noArgs,
+		Args:  NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			filter := map[string]any{}
 			if err := checkLimit(limit); err != nil {

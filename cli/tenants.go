@@ -6,7 +6,7 @@ func (a *app) tenants() *cobra.Command {
 	return noun("tenants", "Those that own pools and book nodes", &cobra.Command{
 		Use:   "list",
 		Short: "List the tenants in which you hold a grant",
-		Args:  noArgs,
+		Args:  NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {

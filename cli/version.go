@@ -13,7 +13,7 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which build of better-compute this is",
-		Args:  noArgs,
+		Args:  NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
 			build := struct {
 				Version  string `json:"version"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/better-compute/better-compute/cli"
 	"github.com/better-compute/better-compute/fault"
 )
 
@@ -46,7 +47,7 @@ func newServe(version string) *cobra.Command {
 
 Without --database-url it runs a PostgreSQL of its own in the data directory. The first start makes the certificate
 authority, a tenant and a pool called default, and an admin token in <data-dir>/admin.token.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return err
