@@ -6,6 +6,9 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 export GOFLAGS := trim(env("GOFLAGS", "") + " -tags=nobadger,nobbolt,nomysql,nopgx")
 export JUST := just_executable()
 
+# The header of the GPU library marks calls as old that its Go binding wraps all the same.
+export CGO_CFLAGS := env("CGO_CFLAGS", "-O2 -g -Wno-deprecated-declarations")
+
 # `go test -race` needs a C compiler; without one the same tests run without it.
 race := `[ "$(go env CGO_ENABLED)" = 1 ] && echo -race || true`
 tool := "go tool -modfile=tools/go.mod"
