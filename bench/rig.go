@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/better-compute/better-compute/db/embedded"
+	"github.com/better-compute/better-compute/id"
+)
+
+// rig is what a benchmark runs on: a PostgreSQL with fsync, the server in a process of its own, a subscriber in this one, and a bare connection for
+// the floors.
+type rig struct {
+	dir      string
+	postgres *embedded.Server
+	server   *exec.Cmd
+	url      string
+	token    string
+	pool     *pgxpool.Pool
+	http     *http.Client
+}
+
+const tenant = "default"
+
+func start(ctx context.Context, program string) (_ *rig, err error) {
+	base := "/var/lib"
+	if os.Geteuid() != 0 {
+		base = "" // the user's own temporary folder
+	}
+	dir, err := os.MkdirTemp(base, "bc-bench-")
+	if err != nil {
+		return nil, err
+	}
+	r := &rig{dir: dir, http: &http.Client{Timeout: 20 * time.Second}}
+	defer func() {
+		if err != nil {
+			r.stop()
+		}
+	}()
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // the database's user passes through
+		return nil, err
+	}
+	r.postgres, err = embedded.Start(ctx, embedded.Config{DataDir: filepath.Join(dir, "db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	if r.pool, err = pgxpool.New(ctx, r.postgres.URL()); err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	r.server = exec.CommandContext(ctx, program, "serve", "--data-dir", data, "--database-url", r.postgres.URL(), //nolint:gosec // the program to measure
+		"--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0")
+	r.server.Cancel = func() error { return r.server.Process.Signal(syscall.SIGTERM) }
+	r.server.WaitDelay = 10 * time.Second
+	r.server.Stderr = os.Stderr
+	if os.Getenv("BENCH_LOG") == "" {
+		r.server.Stderr = nil
+	}
+	if err := r.server.Start(); err != nil {
+		return nil, err
+	}
+	for range 300 {
+		address, _ := os.ReadFile(filepath.Join(data, "address"))
+		token, _ := os.ReadFile(filepath.Join(data, "admin.token"))
+		r.url, r.token = strings.TrimSpace(string(address)), strings.TrimSpace(string(token))
+		if r.url != "" && r.ready(ctx) {
+			return r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil, errors.New("the server did not become ready within 30 s")
+}
+
+func (r *rig) ready(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+func (r *rig) stop() {
+	if r.server != nil && r.server.Process != nil {
+		_ = r.server.Process.Signal(syscall.SIGTERM)
+		_ = r.server.Wait()
+	}
+	if r.pool != nil {
+		r.pool.Close()
+	}
+	if r.postgres != nil {
+		_ = r.postgres.Stop(context.Background())
+	}
+	_ = os.RemoveAll(r.dir)
+}
+
+// cpu gives how much CPU the server has used.
+func (r *rig) cpu() time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.server.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// nodes makes adopted nodes without machines.
+func (r *rig) nodes(ctx context.Context, n int) ([]string, error) {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = id.New(id.Node)
+		_, err := r.pool.Exec(ctx, `
+			with made as (
+				insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
+				select $1, $1, $2, id, 'bench-' || $1, 'ADOPTED', 'TRUSTED', 'bench' from pools where tenant_id = $2 limit 1 returning id)
+			insert into node_projection (tenant_id, node_id, relation) select $2, id, 'OWNER' from made`, ids[i], tenant)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// call runs a GraphQL operation.
+func (r *rig) call(ctx context.Context, query string, variables map[string]any, into any) error {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Data   json.RawMessage
+		Errors []struct{ Message string }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	if len(answer.Errors) > 0 {
+		return errors.New(answer.Errors[0].Message)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Data, into)
+}
+
+// subscribe follows the events of those types and gives the node id of each.
+func (r *rig) subscribe(ctx context.Context, types ...string) (<-chan string, func(), error) {
+	header := http.Header{"Authorization": {"Bearer " + r.token}}
+	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/graphql", &websocket.DialOptions{
+		HTTPHeader: header, Subprotocols: []string{"graphql-transport-ws"},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if resp.Body != nil {
+		_ = resp.Body.Close()
+	}
+	conn.SetReadLimit(1 << 20)
+	type message struct {
+		ID      string          `json:"id,omitempty"`
+		Type    string          `json:"type"`
+		Payload json.RawMessage `json:"payload,omitempty"`
+	}
+	if err := wsjson.Write(ctx, conn, message{Type: "connection_init"}); err != nil {
+		return nil, nil, err
+	}
+	var m message
+	if err := wsjson.Read(ctx, conn, &m); err != nil || m.Type != "connection_ack" {
+		return nil, nil, fmt.Errorf("no connection_ack but %s: %w", m.Type, err)
+	}
+	payload, err := json.Marshal(map[string]any{
+		"query":     "subscription($t: ID!, $types: [String!]) { nodeEvents(tenantId: $t, types: $types) { nodeId type } }",
+		"variables": map[string]any{"t": tenant, "types": types},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := wsjson.Write(ctx, conn, message{ID: "1", Type: "subscribe", Payload: payload}); err != nil {
+		return nil, nil, err
+	}
+	out := make(chan string, 1024)
+	go func() {
+		defer close(out)
+		for {
+			var m message
+			if err := wsjson.Read(ctx, conn, &m); err != nil {
+				return
+			}
+			switch m.Type {
+			case "ping":
+				_ = wsjson.Write(ctx, conn, message{Type: "pong"})
+			case "next":
+				var p struct {
+					Data struct {
+						NodeEvents struct{ NodeID string }
+					}
+				}
+				if json.Unmarshal(m.Payload, &p) == nil {
+					out <- p.Data.NodeEvents.NodeID
+				}
+			}
+		}
+	}()
+	return out, func() { _ = conn.CloseNow() }, nil
+}
+
+// await waits for the event of a node.
+func await(ctx context.Context, events <-chan string, nodeID string) error {
+	for {
+		select {
+		case got, ok := <-events:
+			if !ok {
+				return errors.New("the subscription ended")
+			}
+			if got == nodeID {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Second):
+			return fmt.Errorf("no event of %s within 20 s", nodeID)
+		}
+	}
+}
