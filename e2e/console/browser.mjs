@@ -4,14 +4,17 @@
 //   SIGN_IN_LINK   a one-time link that `better-compute sign-in` printed
 //   API_TOKEN      a bearer token that may operate nodes and book them
 //   TENANT         whose nodes (default)
+//   JOIN_COMMAND   joins a machine and starts its daemon; run while the page shows that there is no node yet
 //   SHOTS          a folder for screenshots; absent: none are made
 //   CHROMIUM       the browser (/usr/bin/chromium)
 //
-// It needs one node that is in service and holds nothing, and leaves it so.
+// It needs one node that is in service and holds nothing, or JOIN_COMMAND to make one, and leaves it so.
 
+import { execFile } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 const require = createRequire(new URL("../../console/package.json", import.meta.url));
 const { chromium } = require("playwright-core");
@@ -121,7 +124,7 @@ await check("signed out, the page says how to sign in", async () => {
 
 await check("the link signs in, its secret leaves the address, and no script can read the session", async () => {
 	await page.goto(link);
-	await page.getByRole("grid", { name: "Nodes" }).waitFor({ timeout: 15_000 });
+	await page.getByRole("grid", { name: "Nodes" }).or(page.getByText("No nodes yet")).waitFor({ timeout: 15_000 });
 	must(!page.url().includes("sign-in"), `the address still holds the secret: ${page.url()}`);
 	must(new URL(page.url()).searchParams.get("tenant"), "the address does not name the tenant");
 	must((await page.evaluate(() => document.cookie)) === "", "a script can read a cookie");
@@ -130,11 +133,29 @@ await check("the link signs in, its secret leaves the address, and no script can
 });
 if (new URL(page.url()).searchParams.get("tenant") !== tenant) await page.goto(`${base}/nodes?tenant=${tenant}`);
 
-const { nodes } = await api(
-	"query ($t: ID!) { nodes(tenantId: $t, first: 200) { nodes { id hostname version cordoned connectivity placeableFor liveAllocationCount } } }",
-	{ t: tenant },
-);
-const node = nodes.nodes.find((n) => n.placeableFor === "ALL" && n.liveAllocationCount === 0 && n.connectivity === "CONNECTED");
+if (process.env.JOIN_COMMAND) {
+	await check("a machine that joins while the page is open appears, and comes into service, by itself", async () => {
+		await page.getByText("No nodes yet").waitFor();
+		await live().waitFor();
+		await shot("no-nodes-light");
+		await page.evaluate(() => {
+			window.sameDocument = true;
+		});
+		await promisify(execFile)("bash", ["-c", process.env.JOIN_COMMAND]);
+		const first = page.locator("[data-node]").first();
+		await first.waitFor();
+		await until("it is in service", async () => /connected.*yes/.test((await first.innerText()).replaceAll("\n", " ")), 30_000);
+		must(await page.evaluate(() => window.sameDocument), "the page was loaded again");
+	});
+}
+
+const list = () =>
+	api(
+		"query ($t: ID!) { nodes(tenantId: $t, first: 200) { nodes { id hostname cordoned connectivity placeableFor liveAllocationCount } } }",
+		{ t: tenant },
+	);
+const free = (n) => n.placeableFor === "ALL" && n.liveAllocationCount === 0 && n.connectivity === "CONNECTED";
+const node = (await list()).nodes.nodes.find(free);
 if (!node) {
 	console.error("browser: no node is in service and empty");
 	process.exit(2);
@@ -262,7 +283,10 @@ await check("a drain of a booked node waits and names its blocker, then is drain
 await check("uncordon by key puts it back into service", async () => {
 	await page.keyboard.press("Escape");
 	await page.getByRole("complementary", { name: "Node" }).waitFor({ state: "detached" });
-	await row(node.id).click({ position: { x: 300, y: 8 } });
+	await page.keyboard.press("Home");
+	const names = async () => page.locator('[aria-selected="true"]').getAttribute("data-node");
+	for (let i = 0; i < 200 && (await names()) !== node.id; i++) await page.keyboard.press("j");
+	must((await names()) === node.id, "j did not reach the node");
 	await page.keyboard.press("u");
 	const dialog = page.getByRole("dialog");
 	await dialog.getByRole("button", { name: "Uncordon", exact: true }).click();
