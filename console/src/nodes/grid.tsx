@@ -189,7 +189,11 @@ const Row = memo(function Row({ live, id, index, top, active, open, onActivate, 
 			<Cell column="cordon" index={6} title={n.cordon ? `${cordon} · ${full(n.cordon.at)}` : undefined}>
 				{n.cordon ? <Said sign={{ glyph: "⊘", word: cordon, tone: "warn" }} plain /> : <None />}
 			</Cell>
-			<Cell column="drain" index={7} title={n.drain ? `by ${n.drain.by} since ${full(n.drain.startedAt)}` : undefined}>
+			<Cell
+				column="drain"
+				index={7}
+				title={n.drain ? `${drain?.word}; begun by ${n.drain.by} at ${full(n.drain.startedAt)}` : undefined}
+			>
 				{drain ? <Said sign={drain} /> : <None />}
 			</Cell>
 			<Cell column="live" index={8} className="text-right">

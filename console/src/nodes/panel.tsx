@@ -45,13 +45,15 @@ export function Panel({
 		[live, nodeId],
 	);
 
-	// What a row doesn't hold is read again after each event of the node; a burst of events reads once.
+	// What a row doesn't hold is read again after each event of the node; a burst of events reads once. Once a minute it is read
+	// anyhow, for the sentence speaks of ages.
 	useEffect(() => {
 		const stop = new AbortController();
 		let timer: ReturnType<typeof setTimeout> | undefined;
 		setDetail(null);
 		setError(null);
 		void load(stop.signal);
+		const minute = setInterval(() => document.visibilityState === "visible" && void load(stop.signal), 60_000);
 		const off = live.onEvent((e) => {
 			if (e.nodeId !== nodeId) return;
 			clearTimeout(timer);
@@ -60,6 +62,7 @@ export function Panel({
 		return () => {
 			off();
 			clearTimeout(timer);
+			clearInterval(minute);
 			stop.abort();
 		};
 	}, [live, nodeId, load]);
@@ -121,15 +124,14 @@ function Body({
 	return (
 		<div className="flex flex-col pb-6">
 			<div className="flex flex-col gap-3 px-4 pt-3">
-				<p className={`text-[15px] ${inService ? "text-ok" : "text-text"}`}>
-					{sentenceCase(n.statusSentence)}
+				<div>
+					<p className={`text-[15px] ${inService ? "text-ok" : "text-text"}`}>{sentenceCase(n.statusSentence)}</p>
 					{n.outSince && (
-						<span className="text-muted text-xs">
-							{" "}
-							· out <Ago at={n.outSince} />
-						</span>
+						<p className="text-muted">
+							out of service since {full(n.outSince)}, <Ago at={n.outSince} />
+						</p>
 					)}
-				</p>
+				</div>
 				<div className="flex gap-1.5">
 					{actions.map((control) => (
 						<Button key={control} because={refusal(n, control)} onClick={() => onAct(n.id, control)}>
