@@ -3,6 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,7 +18,7 @@ type doc[T any] struct {
 // UnmarshalJSON keeps the text and reads it.
 func (d *doc[T]) UnmarshalJSON(b []byte) error {
 	d.raw = append(json.RawMessage(nil), b...)
-	return json.Unmarshal(b, &d.v) //nolint:wrapcheck // encoding/json adds the place by itself
+	return json.Unmarshal(b, &d.v)
 }
 
 // moment is a DateTime of the server as text.
@@ -207,10 +210,25 @@ func (e *event) detail() string {
 		return e.DrainID + ", not confirmed by the node"
 	case e.DrainID != "":
 		return e.DrainID
-	case len(e.Data) > 0 && string(e.Data) != "{}" && string(e.Data) != "null":
-		return string(e.Data)
 	}
-	return ""
+	return facts(e.Data)
+}
+
+// facts writes an event's own fields as name=value, sorted by name.
+func facts(data json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if len(data) == 0 || json.Unmarshal(data, &members) != nil {
+		return string(data)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var text string
+		if json.Unmarshal(members[name], &text) != nil {
+			text = string(members[name])
+		}
+		parts = append(parts, name+"="+text)
+	}
+	return strings.Join(parts, " ")
 }
 
 type nodePayload struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/better-compute/better-compute/id"
 )
@@ -25,6 +26,8 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	// StdoutTTY and StderrTTY say whether a person looks at them through a terminal.
 	StdoutTTY, StderrTTY bool
+	// Width gives how many columns the terminal of Stderr has now; nil or 0: not known.
+	Width func() int
 	// LookupEnv reads an environment variable.
 	LookupEnv func(name string) (string, bool)
 	// Root says whether the process runs as root: the default data directory depends on it.
@@ -38,6 +41,13 @@ func System(version string) *Env {
 	return &Env{
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		StdoutTTY: isatty.IsTerminal(os.Stdout.Fd()), StderrTTY: isatty.IsTerminal(os.Stderr.Fd()),
+		Width: func() int {
+			columns, _, err := term.GetSize(int(os.Stderr.Fd()))
+			if err != nil {
+				return 0
+			}
+			return columns
+		},
 		LookupEnv: os.LookupEnv,
 		Root:      os.Geteuid() == 0,
 		Version:   version,
@@ -185,13 +195,12 @@ func oneID(kind id.Kind, what string) cobra.PositionalArgs {
 	}
 }
 
-func atMostOneID(kind id.Kind, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		return oneID(kind, what)(cmd, args)
+// maybeNode takes a node's id, or nothing.
+func maybeNode(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
+	return oneID(id.Node, "node")(cmd, args)
 }
 
 func checkID(kind id.Kind, what, s string) error {

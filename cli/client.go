@@ -152,15 +152,14 @@ func (c *client) read(response *http.Response, text []byte, out any) error {
 
 // refusal translates the server's first error. The others of one operation follow from it.
 func refusal(errs []apiError) error {
-	first := errs[0]
-	e := &Error{
-		Code: first.Extensions.Code, Message: first.Message, Details: first.Extensions.Details, RequestID: first.Extensions.RequestID,
-	}
+	one := errs[0]
+	e := &Error{Code: one.Extensions.Code, Message: one.Message, Details: one.Extensions.Details, RequestID: one.Extensions.RequestID}
 	switch fault.Code(e.Code) {
 	case fault.Unavailable, fault.ResourceExhausted:
 		e.passing = true
 	case "":
 		e.Code = string(fault.Internal)
+	default: // another try gives the same
 	}
 	return e
 }

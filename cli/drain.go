@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -264,8 +265,20 @@ func (w *drainWait) progress(d *drain) {
 	w.clear()
 	for _, line := range append(lines, "Ctrl-C stops watching; "+goesOn+".") {
 		w.a.say("%s", line)
-		w.lines++
+		w.lines += w.a.rows(clean(line))
 	}
+}
+
+// rows says how many rows of the terminal a line takes: a long one is wrapped there, never cut off here.
+func (a *app) rows(line string) int {
+	columns := 0
+	if a.env.Width != nil {
+		columns = a.env.Width()
+	}
+	if columns < 1 {
+		columns = 80
+	}
+	return max(1, (utf8.RuneCountInString(line)+columns-1)/columns)
 }
 
 func compact(lines []string) []string {
@@ -306,18 +319,18 @@ func (d *drain) sentence(now time.Time) string {
 		case len(d.Blockers) == 0:
 			return "draining: holds nothing any more"
 		case d.ExpectedAt == "":
-			return fmt.Sprintf("draining: waits for %s, no end known", count(len(d.Blockers), "live allocation"))
+			return fmt.Sprintf("draining: waits for %s, no end known", liveAllocations(len(d.Blockers)))
 		}
-		return fmt.Sprintf("draining: waits for %s, expected end %s", count(len(d.Blockers), "live allocation"), d.ExpectedAt.until(now))
+		return fmt.Sprintf("draining: waits for %s, expected end %s", liveAllocations(len(d.Blockers)), d.ExpectedAt.until(now))
 	}
 	return words(d.State)
 }
 
-func count(n int, what string) string {
+func liveAllocations(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 live allocation"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d live allocations", n)
 }
 
 // sentence says whose allocation it is, as far as the caller may know, and when it ends.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/better-compute/better-compute/id"
 )
 
 func (a *app) nodesEvents() *cobra.Command {
@@ -29,7 +27,7 @@ func (a *app) nodesEvents() *cobra.Command {
 			"To go on later where it ended, keep the cursor of the last event and give it with --after.",
 		Example: "  better-compute nodes events node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --type node.drained\n" +
 			"  better-compute nodes events --follow --type security. -o ndjson",
-		Args:              atMostOneID(id.Node, "node"),
+		Args:              maybeNode,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
 			nodeID := ""
@@ -81,7 +79,7 @@ func (a *app) nodesEvents() *cobra.Command {
 func (a *app) listEvents(ctx context.Context, variables map[string]any, sinceText, after string, limit int, manyNodes bool) error {
 	var ago time.Duration
 	if sinceText != "" {
-		at, length, err := momentOrSpan("--since", sinceText)
+		at, length, err := momentOrSpan(sinceText)
 		if err != nil {
 			return err
 		}
@@ -224,13 +222,13 @@ func writeColumns(w io.Writer, cells []string) error {
 }
 
 // momentOrSpan reads an RFC 3339 moment, or a length of time like 90m or 7d.
-func momentOrSpan(flag, text string) (time.Time, time.Duration, error) {
+func momentOrSpan(text string) (time.Time, time.Duration, error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, 0, nil
 	}
 	length, err := parseSpan(text)
 	if err != nil {
-		return time.Time{}, 0, Usage("%s %q must be a length of time like 2h or 7d, or a moment like 2026-11-29T14:00:00Z", flag, text)
+		return time.Time{}, 0, Usage("--since %q must be a length of time like 2h or 7d, or a moment like 2026-11-29T14:00:00Z", text)
 	}
 	return time.Time{}, length, nil
 }

@@ -68,8 +68,10 @@ func (a *app) joinTokensCreate() *cobra.Command {
 			}
 			a.say("%s joins one machine to the pool %s, until %s", p.JoinToken.ID, p.JoinToken.Pool.Name, p.JoinToken.ExpiresAt.until(c.now()))
 			return a.printOne(ctx, document, p.JoinToken.ID, formatTable, func(w io.Writer, _ bool) error {
-				_, err := fmt.Fprintln(w, *p.JoinCommand)
-				return err //nolint:wrapcheck // the terminal's own error
+				if _, err := fmt.Fprintln(w, *p.JoinCommand); err != nil {
+					return fmt.Errorf("write the line to type: %w", err)
+				}
+				return nil
 			})
 		}),
 	}

@@ -86,13 +86,13 @@ func (a *app) nodesList() *cobra.Command {
 	set.Var(&connectivity, "connectivity", "only those that are pending, connected, disconnected, unreachable or lost")
 	set.Var(&states, "provision-state", "only those that are enrolling, adopting, adopted, provisioning, failed, retiring or retired")
 	set.Var(&order, "order", "hostname-asc, created-desc, last-seen-asc or out-since-asc")
-	pageFlags(cmd, &limit, &after, 0)
+	pageFlags(cmd, &limit, &after)
 	return cmd
 }
 
 // pageFlags are those of every long list. A limit of 0 is the whole list.
-func pageFlags(cmd *cobra.Command, limit *int, after *string, preset int) {
-	cmd.Flags().IntVar(limit, "limit", preset, "how many at most; 0: all")
+func pageFlags(cmd *cobra.Command, limit *int, after *string) {
+	cmd.Flags().IntVar(limit, "limit", 0, "how many at most; 0: all")
 	cmd.Flags().StringVar(after, "after", "", "go on from this `cursor`, the endCursor of the page before")
 }
 
@@ -106,7 +106,7 @@ func checkLimit(limit int) error {
 // pages fetches a list page by page until limit or its end. variables come with the tenant; answer takes the connection out of each page.
 func pages[T any](ctx context.Context, c *client, op operation, variables map[string]any, field, after string, limit int) (connection[T], error) {
 	var all connection[T]
-	for first := true; ; first = false {
+	for begins := true; ; begins = false {
 		variables["first"] = pageSize
 		if rest := limit - len(all.Nodes); limit > 0 && rest < pageSize {
 			variables["first"] = rest
@@ -119,7 +119,7 @@ func pages[T any](ctx context.Context, c *client, op operation, variables map[st
 			return all, err
 		}
 		page := answer[field]
-		if first {
+		if begins {
 			// The log's position of the first page is the safe one to follow from.
 			all.AsOf, all.TotalCount = page.AsOf, page.TotalCount
 		}

@@ -200,7 +200,7 @@ func marshal(v any) ([]byte, error) {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		return nil, err //nolint:wrapcheck // its callers say what they wrote
+		return nil, fmt.Errorf("write JSON: %w", err)
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

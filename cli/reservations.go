@@ -222,7 +222,7 @@ func (a *app) reservationsList() *cobra.Command {
 	cmd.Flags().StringVar(&nodeID, "node", "", "only those with an allocation on this `node`")
 	cmd.Flags().BoolVar(&active, "active", false, "only active ones; --active=false: only others")
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
-	pageFlags(cmd, &limit, &after, 0)
+	pageFlags(cmd, &limit, &after)
 	return cmd
 }
 

@@ -153,7 +153,7 @@ func (a *app) token(server string, named, fallback place, data string) (string, 
 }
 
 func readToken(path string) (string, error) {
-	b, err := os.ReadFile(path) //nolint:gosec // the person who runs this names the file
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return "", &Error{Code: string(fault.Unauthenticated), Message: "the token can't be read: " + err.Error(), cause: err}
 	}
@@ -170,7 +170,7 @@ func (a *app) readConfig() (configFile, string, error) {
 	if path == "" {
 		return file, path, nil
 	}
-	b, err := os.ReadFile(path) //nolint:gosec // the user's own config file
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, path, nil
 	}
@@ -224,7 +224,7 @@ func address(data string) string {
 	if data == "" {
 		return ""
 	}
-	b, err := os.ReadFile(filepath.Join(data, "address")) //nolint:gosec // a fixed name in the data directory
+	b, err := os.ReadFile(filepath.Join(data, "address"))
 	if err != nil {
 		return ""
 	}

@@ -103,7 +103,7 @@ func (c *client) subscribe(ctx context.Context, op operation, variables map[stri
 func (c *client) dial(ctx context.Context) (*websocket.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	conn, response, err := websocket.Dial(bounded, "ws"+strings.TrimPrefix(c.endpoint, "http"), &websocket.DialOptions{ //nolint:bodyclose // Dial keeps no body open
+	conn, response, err := websocket.Dial(bounded, "ws"+strings.TrimPrefix(c.endpoint, "http"), &websocket.DialOptions{
 		HTTPClient:   c.http,
 		HTTPHeader:   http.Header{"Authorization": {"Bearer " + c.token}},
 		Subprotocols: []string{subprotocol},
@@ -111,6 +111,7 @@ func (c *client) dial(ctx context.Context) (*websocket.Conn, error) {
 	if err != nil {
 		if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 			text, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
 			return nil, c.byStatus(response.StatusCode, text)
 		}
 		return nil, c.unreached(ctx, err)
@@ -210,6 +211,7 @@ func (c *client) broken(ctx context.Context, err error) error {
 			return &Error{Code: string(fault.Unauthenticated), Message: "the server ended the stream: " + orDash(closed.Reason), cause: err}
 		case closeBadRequest:
 			return &Error{Code: string(fault.Internal), Message: "the server refused a message: " + orDash(closed.Reason), cause: err}
+		default: // it says something of the connection
 		}
 	}
 	return unavailable(err, "the stream from %s broke", c.endpoint)

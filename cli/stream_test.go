@@ -363,12 +363,15 @@ func TestDrainWait(t *testing.T) {
 	t.Run("on a terminal one block is drawn again, and gone at the end", func(t *testing.T) {
 		t.Parallel()
 		f := booked(t)
-		c := waiting(t, f, func(env *cli.Env) { env.StderrTTY = true })
+		c := waiting(t, f, func(env *cli.Env) {
+			env.StderrTTY = true
+			env.Width = func() int { return 80 }
+		})
 		c.stderr.until(t, "Ctrl-C stops watching; the drain goes on.", 1)
 		f.do(func() { f.release(f.reserved[0]) })
 		c.ends(t, cli.ExitOK)
 		out := c.stderr.String()
-		require.Contains(t, out, "\x1b[3A\x1b[J")
+		require.Contains(t, out, "\x1b[4A\x1b[J", "a line of more than 80 characters takes two rows")
 		require.True(t, strings.HasSuffix(out, "it stays cordoned\n"), out)
 	})
 }

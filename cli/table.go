@@ -120,10 +120,11 @@ func (m moment) stamp() string {
 
 // span gives a length of time in its largest one or two units.
 func span(d time.Duration) string {
-	d = d.Round(time.Second)
-	switch {
-	case d < time.Minute:
+	if d = d.Round(time.Second); d < time.Minute {
 		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	}
+	d = d.Round(time.Minute)
+	switch {
 	case d < time.Hour:
 		return fmt.Sprintf("%dm", int(d.Minutes()))
 	case d < 24*time.Hour:

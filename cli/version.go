@@ -27,7 +27,10 @@ func (a *app) version() *cobra.Command {
 			}
 			return a.printOne(cmd.Context(), document, build.Version, formatTable, func(w io.Writer, _ bool) error {
 				_, err := fmt.Fprintf(w, "better-compute %s (%s, %s, %s)\n", build.Version, orDash(build.Revision), build.Go, build.Platform)
-				return err //nolint:wrapcheck // the terminal's own error
+				if err != nil {
+					return fmt.Errorf("write the version: %w", err)
+				}
+				return nil
 			})
 		}),
 	}
