@@ -15,13 +15,32 @@ import (
 
 func newGPULibrary() gpuLibrary { return newNVML(nvml.New()) }
 
-// nvmlLibrary asks the driver through its own library, which is looked for at each look: a driver may be installed while bcd runs.
+// nvmlLibrary asks the driver through its own library. It is kept open, since opening it can take seconds on a machine whose GPUs sleep; after a fault it
+// is closed and opened anew, and while there is none it is looked for each time: a driver may be installed while bcd runs.
 //
 // A sick driver can hold a call for ever and no call can be broken off. So one call runs at a time, on its own; who waits for it gives up with its
 // context, and as long as it hangs every further question is answered with "not known".
 type nvmlLibrary struct {
 	api  nvml.Interface
 	free chan struct{}
+	// open belongs to whoever took from free.
+	open bool
+}
+
+// ready opens the library unless it is open.
+func (l *nvmlLibrary) ready() nvml.Return {
+	if l.open {
+		return nvml.SUCCESS
+	}
+	ret := l.api.Init()
+	l.open = ret == nvml.SUCCESS
+	return ret
+}
+
+// close closes the library, so that the next look begins afresh: the driver may have been exchanged under it.
+func (l *nvmlLibrary) close() {
+	l.api.Shutdown()
+	l.open = false
 }
 
 func newNVML(api nvml.Interface) *nvmlLibrary {
@@ -39,8 +58,10 @@ func ask[T any](ctx context.Context, l *nvmlLibrary, talk func() T) (answer T, o
 	}
 	answered := make(chan T, 1)
 	go func() {
-		defer func() { l.free <- struct{}{} }()
-		answered <- talk()
+		answer := talk()
+		// First free, then answered: who has its answer can ask again at once.
+		l.free <- struct{}{}
+		answered <- answer
 	}()
 	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
 	defer cancel()
@@ -67,10 +88,9 @@ func (l *nvmlLibrary) list(ctx context.Context) ([]*wire.Gpu, *wire.GpuDriver, s
 }
 
 func (l *nvmlLibrary) listNow() gpuList {
-	if ret := l.api.Init(); ret != nvml.SUCCESS {
+	if ret := l.ready(); ret != nvml.SUCCESS {
 		return gpuList{note: "no NVIDIA driver answers (" + reason(ret) + ")"}
 	}
-	defer l.api.Shutdown()
 	found := gpuList{driver: &wire.GpuDriver{}}
 	if version, ret := l.api.SystemGetDriverVersion(); ret == nvml.SUCCESS {
 		found.driver.Version = clean(version)
@@ -80,6 +100,7 @@ func (l *nvmlLibrary) listNow() gpuList {
 	}
 	count, ret := l.api.DeviceGetCount()
 	if ret != nvml.SUCCESS {
+		l.close()
 		found.note = "the driver can't count them (" + reason(ret) + ")"
 		return found
 	}
@@ -95,6 +116,9 @@ func (l *nvmlLibrary) listNow() gpuList {
 			continue
 		}
 		found.gpus = append(found.gpus, gpu)
+	}
+	if found.note != "" {
+		l.close()
 	}
 	if len(found.gpus) > 0 && found.note != "" {
 		found.note = "some are missing: " + found.note
@@ -158,35 +182,42 @@ func (l *nvmlLibrary) running(ctx context.Context) (uuids []string, loaded, know
 }
 
 func (l *nvmlLibrary) runningNow() gpusRunning {
-	if ret := l.api.Init(); ret != nvml.SUCCESS {
+	if ret := l.ready(); ret != nvml.SUCCESS {
 		return gpusRunning{}
 	}
-	defer l.api.Shutdown()
-	found := gpusRunning{loaded: true}
+	uuids, ok := l.busy()
+	if !ok {
+		l.close()
+		return gpusRunning{loaded: true}
+	}
+	return gpusRunning{uuids: uuids, loaded: true, known: true}
+}
+
+// busy gives the GPUs that have a compute process; ok is false when one of them does not say.
+func (l *nvmlLibrary) busy() (uuids []string, ok bool) {
 	count, ret := l.api.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return found
+		return nil, false
 	}
 	for index := range count {
 		device, ret := l.api.DeviceGetHandleByIndex(index)
 		if ret != nvml.SUCCESS {
-			return gpusRunning{loaded: true}
+			return nil, false
 		}
 		uuid, ret := device.GetUUID()
 		if ret != nvml.SUCCESS {
-			return gpusRunning{loaded: true}
+			return nil, false
 		}
 		processes, ret := device.GetComputeRunningProcesses()
 		if ret != nvml.SUCCESS {
-			return gpusRunning{loaded: true}
+			return nil, false
 		}
 		if len(processes) > 0 {
-			found.uuids = append(found.uuids, clean(uuid))
+			uuids = append(uuids, clean(uuid))
 		}
 	}
-	slices.Sort(found.uuids)
-	found.known = true
-	return found
+	slices.Sort(uuids)
+	return uuids, true
 }
 
 // reason gives the library's word for what went wrong. It must not call the library, which may not be there.

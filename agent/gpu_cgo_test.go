@@ -98,6 +98,30 @@ func TestGPUs(t *testing.T) {
 		require.Contains(t, i.GetNotes()[len(i.GetNotes())-1], "GPU 7 gives no UUID")
 	})
 
+	t.Run("the library stays open between looks, and is opened anew after a fault", func(t *testing.T) {
+		t.Parallel()
+		server := dgx(t)
+		opened := 0
+		server.InitFunc = func() nvml.Return { opened++; return nvml.SUCCESS }
+		library := newNVML(server)
+		for range 3 {
+			_, _, known := library.running(t.Context())
+			require.True(t, known)
+			gpus, _, _ := library.list(t.Context())
+			require.Len(t, gpus, 8)
+		}
+		require.Equal(t, 1, opened)
+		counts := server.DeviceGetCountFunc
+		server.DeviceGetCountFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_LIB_RM_VERSION_MISMATCH }
+		_, loaded, known := library.running(t.Context())
+		require.True(t, loaded)
+		require.False(t, known)
+		server.DeviceGetCountFunc = counts
+		_, _, known = library.running(t.Context())
+		require.True(t, known)
+		require.Equal(t, 2, opened)
+	})
+
 	t.Run("a machine without a driver says why it lists none", func(t *testing.T) {
 		t.Parallel()
 		server := dgx(t)
