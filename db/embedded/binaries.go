@@ -262,8 +262,8 @@ func (p *place) copied(native string, durable bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer turn.Close()                                                     //nolint:errcheck // gives the turn back; nothing was written to it
-	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil { //nolint:gosec // a file descriptor fits
+	defer turn.Close()
+	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
 	if isProgram(filepath.Join(final, "bin", "postgres")) {
@@ -295,7 +295,7 @@ func contents(native string) (files []string, hash string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	defer root.Close() //nolint:errcheck // only read
+	defer root.Close()
 	h := sha256.New()
 	for _, top := range []string{"bin", "lib", "share"} {
 		err := fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -312,7 +312,7 @@ func contents(native string) (files []string, hash string, err error) {
 			if err != nil {
 				return err
 			}
-			defer f.Close() //nolint:errcheck // only read
+			defer f.Close()
 			one := sha256.New()
 			if _, err := io.Copy(one, f); err != nil {
 				return err
@@ -372,7 +372,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
 		return err

@@ -129,7 +129,11 @@ func (t *tail) line(s string) {
 			return
 		}
 		t.said = text
-		t.log.Error("PostgreSQL says", "level", level, "text", text)
+		if level == "PANIC" {
+			t.log.Error("PostgreSQL says", "level", level, "text", text)
+			return
+		}
+		t.log.Warn("PostgreSQL says", "level", level, "text", text) // fatal for one connection; if for all, the fault says so
 	case ok && (level == "HINT" || level == "DETAIL"):
 		t.log.Debug("PostgreSQL says", "level", level, "text", text)
 	default:

@@ -313,7 +313,7 @@ func (p *place) lock() (*lock, error) {
 		return nil, badDir(p.dir, "the data directory %s cannot be used: %w", p.dir, err)
 	}
 	l := &lock{file: f}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a file descriptor fits
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		h := l.read()
 		_ = f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
