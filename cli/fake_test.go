@@ -63,9 +63,10 @@ type fake struct {
 	seen      map[string]object // answers by request id
 	failures  []failure
 	ops       []string
-	subs      int  // subscriptions that have begun, ever
-	again     bool // sends the event at the cursor once more
-	dropAfter int  // answers of mutations that are still lost on their way
+	input     object // of the newest mutation
+	subs      int    // subscriptions that have begun, ever
+	again     bool   // sends the event at the cursor once more
+	dropAfter int    // answers of mutations that are still lost on their way
 }
 
 type failure struct {
@@ -118,6 +119,7 @@ func (f *fake) serve(listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /graphql", f.post)
 	mux.HandleFunc("GET /graphql", func(w http.ResponseWriter, r *http.Request) { f.stream(ctx, w, r) })
+	mux.HandleFunc("POST /session/link", f.link)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	f.mu.Lock()
 	f.server, f.cancel = server, cancel
@@ -234,6 +236,17 @@ func (f *fake) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// link makes a one-time link, whose secret is a word of its own.
+func (f *fake) link(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Header.Get("Authorization") != "Bearer "+testToken {
+		w.WriteHeader(http.StatusUnauthorized)
+		_ = json.NewEncoder(w).Encode(object{"code": "UNAUTHENTICATED", "message": "this token does not count"})
+		return
+	}
+	_ = json.NewEncoder(w).Encode(object{"secret": "once"})
 }
 
 func failed(code, text string, detail object) object {
@@ -356,6 +369,7 @@ func (f *fake) find(id any) object {
 func (f *fake) root(field string, args object) (any, any) {
 	input, _ := args["input"].(object)
 	if input != nil {
+		f.input = input
 		if key, ok := input["requestId"].(string); ok {
 			if stored, ok := f.seen[key]; ok {
 				return stored, nil

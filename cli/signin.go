@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/better-compute/better-compute/fault"
 )
 
 // signIn makes a one-time link with which a browser signs in as whoever holds the token. The secret stands in the link's fragment, which no browser
@@ -23,7 +26,9 @@ func (a *app) signIn() *cobra.Command {
 				return err
 			}
 			site := strings.TrimSuffix(c.endpoint, "/graphql")
-			request, err := http.NewRequestWithContext(cmd.Context(), http.MethodPost, site+"/session/link", strings.NewReader("{}"))
+			ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, site+"/session/link", strings.NewReader("{}"))
 			if err != nil {
 				return fmt.Errorf("make the request: %w", err)
 			}
@@ -45,7 +50,7 @@ func (a *app) signIn() *cobra.Command {
 				Secret string `json:"secret"`
 			}
 			if err := json.Unmarshal(text, &made); err != nil || made.Secret == "" {
-				return fmt.Errorf("read the link: the server answered something else: %w", err)
+				return &Error{Code: string(fault.Internal), Message: "the server's answer holds no link", cause: err}
 			}
 			link := struct {
 				URL string `json:"url"`
@@ -55,8 +60,10 @@ func (a *app) signIn() *cobra.Command {
 				return fmt.Errorf("write the link: %w", err)
 			}
 			return a.printOne(cmd.Context(), document, link.URL, formatTable, func(w io.Writer, _ bool) error {
-				_, err := fmt.Fprintln(w, link.URL)
-				return err //nolint:wrapcheck // the terminal's own error
+				if _, err := fmt.Fprintln(w, link.URL); err != nil {
+					return fmt.Errorf("write the link: %w", err)
+				}
+				return nil
 			})
 		}),
 	}
