@@ -88,7 +88,7 @@ build: console
 
 # The console's files, which the binary embeds.
 console: setup
-    cd console && npm run --silent build
+    cd console && npm run --silent build && npm run --silent size
 
 # Types, lint and tests of the console.
 console-test: setup tools
@@ -96,6 +96,10 @@ console-test: setup tools
     cd console && npm run --silent check
     @cd console && npx --no-install vitest run --reporter=default --reporter=json --outputFile=../bin/test/console.json \
         || code=$?; ../bin/tools/cases -count console ../bin/test/console.json; exit ${code:-0}
+
+# The console in Chromium against a control plane of its own; a machine joins it with a real bcd while the page is open.
+browser: build
+    e2e/console/run
 
 # Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
 requirements: tools

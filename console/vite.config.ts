@@ -39,8 +39,9 @@ export default defineConfig({
 	server: {
 		host: "127.0.0.1",
 		proxy: {
-			"/graphql": { target: server, ws: true, changeOrigin: true },
-			"/session": { target: server, changeOrigin: true },
+			// The server answers its own pages alone, so the development server speaks in its name.
+			"/graphql": { target: server, ws: true, changeOrigin: true, headers: { origin: server } },
+			"/session": { target: server, changeOrigin: true, headers: { origin: server } },
 		},
 	},
 	test: { environment: "happy-dom", include: ["test/**/*.test.{ts,tsx}"], reporters: ["default", "./scripts/count.mjs"] },
