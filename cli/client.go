@@ -38,6 +38,8 @@ type client struct {
 	http     *http.Client
 	// skew is the server's clock minus ours, so that ages are right on a machine whose clock is wrong.
 	skew time.Duration
+	// quiet is how long a stream may say nothing before it counts as dead.
+	quiet time.Duration
 }
 
 func newClient(server, token string) (*client, error) {
@@ -56,6 +58,7 @@ func newClient(server, token string) (*client, error) {
 	return &client{
 		endpoint: strings.TrimRight(u.String(), "/") + "/graphql",
 		token:    token,
+		quiet:    quietFor,
 		http: &http.Client{
 			Transport: transport,
 			// A redirect would take the token elsewhere, or turn the call into another.

@@ -163,7 +163,7 @@ func (w *drainWait) watch(ctx context.Context) error {
 	defer ticks.Stop()
 	for look := true; ; {
 		if look {
-			if done, err := w.look(ctx); done || (err != nil && !passing(err) && ctx.Err() == nil) {
+			if done, err := w.look(ctx); done || refused(err) {
 				return finish(err)
 			}
 		}
@@ -183,6 +183,19 @@ func (w *drainWait) watch(ctx context.Context) error {
 		case err := <-gone:
 			return err
 		}
+	}
+}
+
+// refused says whether a look failed in a way that looking again does not mend. Whether the server is there at all, the follower finds out.
+func refused(err error) bool {
+	if err == nil || passing(err) {
+		return false
+	}
+	switch asError(err).Exit() {
+	case ExitUnauthenticated, ExitForbidden, ExitNotFound, ExitUsage:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -183,11 +183,11 @@ func (a *app) eventPrinter(format string, manyNodes bool) func(context.Context, 
 		case formatTable, formatWide:
 			if !headed {
 				headed = true
-				if err := writeColumns(a.env.Stdout, eventHead(manyNodes, format == formatWide)); err != nil {
+				if err := writeColumns(a.env.Stdout, manyNodes, eventHead(manyNodes, format == formatWide)); err != nil {
 					return err
 				}
 			}
-			return writeColumns(a.env.Stdout, eventRow(&e.v, manyNodes, format == formatWide))
+			return writeColumns(a.env.Stdout, manyNodes, eventRow(&e.v, manyNodes, format == formatWide))
 		case formatName:
 			return a.printNames(e.v.ID)
 		case formatYAML:
@@ -200,10 +200,10 @@ func (a *app) eventPrinter(format string, manyNodes bool) func(context.Context, 
 	}
 }
 
-func writeColumns(w io.Writer, cells []string) error {
-	widths := []int{20, 24, 31, 16}
-	if len(cells)%2 == 0 {
-		widths = []int{20, 24, 16, 24}
+func writeColumns(w io.Writer, manyNodes bool, cells []string) error {
+	widths := []int{20, 24, 16, 24}
+	if manyNodes {
+		widths = []int{20, 24, 31, 16, 24}
 	}
 	var b strings.Builder
 	for i, cell := range cells {

@@ -33,6 +33,8 @@ const (
 const (
 	firstReturn   = 200 * time.Millisecond
 	longestReturn = 2 * time.Second
+	// mostFaults is how often in a row a server may answer with a fault of its own: one that is starting or stopping does, a broken one goes on.
+	mostFaults = 5
 )
 
 type frame struct {
@@ -179,7 +181,7 @@ func (c *client) send(ctx context.Context, conn *websocket.Conn, f frame) error 
 }
 
 func (c *client) receive(ctx context.Context, conn *websocket.Conn) (frame, error) {
-	bounded, cancel := context.WithTimeout(ctx, quietFor)
+	bounded, cancel := context.WithTimeout(ctx, c.quiet)
 	defer cancel()
 	_, b, err := conn.Read(bounded)
 	if err != nil {
@@ -234,7 +236,7 @@ type follower struct {
 
 // run gives the events to each, in order. It comes back after every passing failure, with full jitter, from the last event's cursor.
 func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
-	pause, broken := firstReturn, false
+	pause, broken, faults := firstReturn, false, 0
 	for {
 		variables := map[string]any{"tenantId": f.tenant, "after": f.after}
 		if f.nodeID != "" {
@@ -244,7 +246,7 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 			variables["types"] = f.types
 		}
 		err := f.c.subscribe(ctx, opNodeEvents, variables, func() {
-			pause = firstReturn
+			pause, faults = firstReturn, 0
 			if broken && f.back != nil {
 				f.back()
 			}
@@ -253,6 +255,8 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 		switch {
 		case errors.Is(err, errEnough):
 			return nil
+		case asError(err).Code == string(fault.Internal) && faults < mostFaults:
+			faults++
 		case !passing(err):
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -174,6 +175,21 @@ func TestFollow(t *testing.T) {
 		c := run(t, f, nil, "nodes", "events", "--follow", "--after", "log-0", "--count", "1", "-o", "name")
 		c.ends(t, cli.ExitOK)
 		require.Contains(t, c.stderr.String(), "# reconnected, no events missed")
+	})
+
+	t.Run("a server that starts may fail a few times, a broken one ends it with 1", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		internal := failure{code: "INTERNAL", text: "something went wrong on our side"}
+		f.do(func() {
+			f.failures = []failure{internal, internal, internal}
+			f.write("NodeCordonEvent", "node.cordoned", f.find(nodeA), "alex", nil, object{"cancelledDrainId": nil})
+		})
+		c := run(t, f, nil, "nodes", "events", "--follow", "--after", "log-0", "--count", "1", "-o", "name")
+		c.ends(t, cli.ExitOK)
+		f.do(func() { f.failures = slices.Repeat([]failure{internal}, 20) })
+		c = run(t, f, nil, "nodes", "events", "--follow", "--after", "log-0", "--count", "1", "-o", "name")
+		c.ends(t, cli.ExitUnexpected)
 	})
 
 	t.Run("a malformed cursor is a usage error", func(t *testing.T) {
