@@ -176,6 +176,7 @@ func TestWho(t *testing.T) {
 	b := setup(t)
 	n := b.node()
 	stranger := b.principal("eve", "other")
+	t.Cleanup(func() { require.Empty(t, b.log(n), "nothing that was refused left a trace") })
 
 	t.Run("H3 an unseen, an absent and a malformed node", func(t *testing.T) {
 		t.Parallel()
@@ -223,7 +224,6 @@ func TestWho(t *testing.T) {
 		require.Equal(t, "operator", v.Cordon.By)
 		require.Empty(t, v.Cordon.Reason)
 	})
-	require.Empty(t, b.log(n))
 }
 
 func TestInput(t *testing.T) {

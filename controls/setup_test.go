@@ -133,7 +133,8 @@ func (b *bundle) log(nodeID string) []string {
 
 func (b *bundle) events(nodeID string) []events.Event {
 	b.Helper()
-	list, more, err := events.List(b.Context(), b.db.Pool(), events.ListFilter{
+	// Also asked in a Cleanup, when the test's own context has ended.
+	list, more, err := events.List(context.WithoutCancel(b.Context()), b.db.Pool(), events.ListFilter{
 		Filter: events.Filter{Tenant: "acme", NodeID: nodeID}, Order: events.OldestFirst, First: 500,
 	})
 	require.NoError(b, err)
