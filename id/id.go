@@ -26,6 +26,7 @@ const (
 	Certificate Kind = "cert"
 	JoinToken   Kind = "jt"
 	Session     Kind = "ses"
+	Gateway     Kind = "gw"
 	Token       Kind = "tok"
 	Principal   Kind = "prn"
 )

@@ -4,6 +4,7 @@ package liveness
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/better-compute/better-compute/db"
 )
@@ -26,4 +27,39 @@ func ConfirmsEmpty(ctx context.Context, q db.Querier, nodeID string) (bool, erro
 		return false, fmt.Errorf("read what runs on the node: %w", err)
 	}
 	return confirmed, nil
+}
+
+// maxDevices bounds how many devices a node can say to be in use.
+const maxDevices = 256
+
+// Running is what a node's daemon reports to run.
+type Running struct {
+	NodeID string
+	// Number is the session that the report came by.
+	Number int64
+	// Known says that the machine could look; when it could not, Devices says nothing.
+	Known bool
+	// Devices are the hardware ids of the devices with compute processes.
+	Devices []string
+}
+
+// ReportRunning stores what runs on a node. A report by a session that is not the node's live one changes nothing.
+func (s *Store) ReportRunning(ctx context.Context, r Running) error {
+	devices := []string{}
+	for _, d := range r.Devices {
+		if d = Plain(d, 128); d != "" && len(devices) < maxDevices {
+			devices = append(devices, d)
+		}
+	}
+	slices.Sort(devices)
+	_, err := s.DB.Pool().Exec(ctx, `
+		insert into node_running as r (node_id, session_number, known, devices, reported_at)
+		select node_id, number, $3, $4, clock_timestamp() from node_sessions where node_id = $1 and number = $2 and disconnected_at is null
+		on conflict (node_id) do update set session_number = excluded.session_number, known = excluded.known, devices = excluded.devices,
+		  reported_at = excluded.reported_at
+		where r.session_number <= excluded.session_number`, r.NodeID, r.Number, r.Known, slices.Compact(devices))
+	if err != nil {
+		return fmt.Errorf("store what runs on the node: %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// connKey is where a request's context holds its connection.
+type connKey struct{}
+
+// door bounds the connections that hold no session: in the handshake, in a request, or silent. When there are too many, further ones wait in the
+// kernel's queue; one address has a quarter of the places, and what it opens beyond is closed, so that nobody can shut out all others.
+type door struct {
+	net.Listener
+
+	places chan struct{}
+	each   int
+	closed chan struct{}
+	once   sync.Once
+
+	mu   sync.Mutex
+	from map[string]int
+}
+
+func newDoor(l net.Listener, places int) *door {
+	return &door{Listener: l, places: make(chan struct{}, places), each: max(places/4, 1), closed: make(chan struct{}), from: map[string]int{}}
+}
+
+// Accept takes the next connection for which there is a place.
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		select {
+		case d.places <- struct{}{}:
+		case <-d.closed:
+			return nil, net.ErrClosed
+		}
+		c, err := d.Listener.Accept()
+		if err != nil {
+			<-d.places
+			return nil, err
+		}
+		host := hostOf(c.RemoteAddr().String())
+		if !d.enter(host) {
+			<-d.places
+			_ = c.Close()
+			continue
+		}
+		return &pending{Conn: c, leave: sync.OnceFunc(func() { d.left(host) })}, nil
+	}
+}
+
+// Close closes the listener.
+func (d *door) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return d.Listener.Close()
+}
+
+func (d *door) enter(host string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.from[host] >= d.each {
+		return false
+	}
+	d.from[host]++
+	return true
+}
+
+func (d *door) left(host string) {
+	d.mu.Lock()
+	if d.from[host]--; d.from[host] <= 0 {
+		delete(d.from, host)
+	}
+	d.mu.Unlock()
+	<-d.places
+}
+
+// pending is a connection that takes a place at the door until it closes or holds a session.
+type pending struct {
+	net.Conn
+
+	leave func()
+}
+
+// Close closes the connection and frees its place.
+func (p *pending) Close() error {
+	p.leave()
+	return p.Conn.Close()
+}
+
+// rawOf gives the connection below TLS that a request came by.
+func rawOf(ctx context.Context) *pending {
+	c, _ := ctx.Value(connKey{}).(*tls.Conn)
+	return c.NetConn().(*pending) //nolint:forcetypeassert // the listener makes no other
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+// addresses is a token bucket for each address.
+type addresses struct {
+	every rate.Limit
+	burst int
+
+	mu      sync.Mutex
+	buckets map[string]*bucket
+}
+
+type bucket struct {
+	limiter *rate.Limiter
+	used    time.Time
+}
+
+// maxBuckets bounds the memory; when there are more, those that are full again go.
+const maxBuckets = 10_000
+
+func newAddresses(perSecond int) *addresses {
+	return &addresses{every: rate.Limit(perSecond), burst: 4 * perSecond, buckets: map[string]*bucket{}}
+}
+
+// take says whether the address may go on now and, if not, after how long.
+func (a *addresses) take(host string, now time.Time) (wait time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.buckets[host]
+	if b == nil {
+		if len(a.buckets) >= maxBuckets {
+			a.forget(now)
+		}
+		b = &bucket{limiter: rate.NewLimiter(a.every, a.burst)}
+		a.buckets[host] = b
+	}
+	b.used = now
+	r := b.limiter.ReserveN(now, 1)
+	if wait := r.DelayFrom(now); wait > 0 {
+		r.CancelAt(now)
+		return wait, false
+	}
+	return 0, true
+}
+
+func (a *addresses) forget(now time.Time) {
+	full := time.Duration(float64(a.burst) / float64(a.every) * float64(time.Second))
+	for host, b := range a.buckets {
+		if now.Sub(b.used) > full {
+			delete(a.buckets, host)
+		}
+	}
+	// Under an attack from many addresses none is full; then all begin anew, which costs less than an unbounded map.
+	if len(a.buckets) >= maxBuckets {
+		clear(a.buckets)
+	}
+}

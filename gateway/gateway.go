@@ -1,0 +1,385 @@
+// Package gateway is where machines come in: one TLS listener on which they join and hold their sessions.
+//
+// A session is one websocket over mutual TLS. Whose it is stands in the certificate that TLS has verified and the database honours, and nowhere else.
+// The read loop of a session is its one lasting goroutine; beats touch memory alone, and every 15 seconds the ages of all sessions are flushed by one
+// statement. A node's newest session wins, here by the registry and between gateways by the number that the database gave it.
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/wire"
+	"github.com/better-compute/better-compute/health"
+	"github.com/better-compute/better-compute/liveness"
+)
+
+// Identities is what the gateway asks about certificates.
+type Identities interface {
+	// Join lets a machine in by a token; exporter ties the request to its TLS connection.
+	Join(ctx context.Context, req wire.JoinRequest, exporter []byte) (wire.JoinAnswer, error)
+	// Admit judges by the database a certificate that TLS has verified, and has the effects of its use. A certificate that does not count is
+	// UNAUTHENTICATED with the reason in details.reason.
+	Admit(ctx context.Context, leaf *x509.Certificate) (Admission, error)
+	// Renew signs a new certificate for the node of a session and gives its chain as PEM.
+	Renew(ctx context.Context, nodeID, serial string, csrDER []byte) (chain []byte, err error)
+}
+
+// Admission is a certificate that counts.
+type Admission struct {
+	NodeID     string
+	Generation int64
+	Serial     string
+	NotBefore  time.Time
+	NotAfter   time.Time
+}
+
+// Config says what a gateway works with. Durations and bounds that are 0 have the value that their comment names.
+type Config struct {
+	// ID names the gateway across restarts: see OpenID.
+	ID string
+	// GetCertificate gives the gateway's own certificate for each handshake.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Root is the certificate that machines' certificates must chain to.
+	Root *x509.Certificate
+	// Identities judges certificates and joins.
+	Identities Identities
+	// Sessions keeps sessions and ages.
+	Sessions *liveness.Store
+	// Health takes inventories.
+	Health *health.Store
+	// Log must not be nil.
+	Log *slog.Logger
+
+	// BeatInterval is what machines are told: 10 s.
+	BeatInterval time.Duration
+	// Lease is how long a session may be silent: 40 s.
+	Lease time.Duration
+	// HelloTimeout is how long a session may take to say Hello: 10 s.
+	HelloTimeout time.Duration
+	// FlushEvery is how often ages are written: 15 s.
+	FlushEvery time.Duration
+	// LookEvery is how often sessions are looked at, in memory and in the database: 1 s.
+	LookEvery time.Duration
+	// Gather is how long the first Hello of a batch waits for others: 15 ms.
+	Gather time.Duration
+	// MaxSessions bounds the sessions: 20,000.
+	MaxSessions int
+	// MaxPending bounds the connections that hold no session yet; a quarter of them is for one address: 1,024.
+	MaxPending int
+	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 50.
+	JoinsPerSecond int
+}
+
+func (c *Config) defaults() {
+	def(&c.BeatInterval, wire.BeatInterval)
+	def(&c.Lease, wire.Lease)
+	def(&c.HelloTimeout, wire.HelloTimeout)
+	def(&c.FlushEvery, 15*time.Second)
+	def(&c.LookEvery, time.Second)
+	def(&c.Gather, 15*time.Millisecond)
+	def(&c.MaxSessions, 20_000)
+	def(&c.MaxPending, 1024)
+	def(&c.JoinsPerSecond, 50)
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Gateway is one process's gateway. New makes it, Serve runs it once.
+type Gateway struct {
+	Config
+
+	instance string
+	tls      *tls.Config
+	epoch    time.Time // of the monotonic clock that ages are counted by
+	registry registry
+	opens    opener
+	ends     ender
+	joins    *addresses
+	joining  chan struct{}
+	judging  chan struct{}
+	telling  chan struct{}
+	flushed  atomic.Int64 // when ages were written last, since epoch
+	work     sync.WaitGroup
+	stopping chan struct{}
+}
+
+// New makes a gateway. Its TLS settings are made here, once.
+func New(c Config) *Gateway {
+	c.defaults()
+	roots := x509.NewCertPool()
+	roots.AddCert(c.Root)
+	g := &Gateway{
+		Config:   c,
+		instance: randomText(),
+		tls: &tls.Config{
+			MinVersion:             tls.VersionTLS13,
+			NextProtos:             []string{"http/1.1"},
+			GetCertificate:         c.GetCertificate,
+			ClientCAs:              roots,
+			ClientAuth:             tls.VerifyClientCertIfGiven,
+			SessionTicketsDisabled: true,
+		},
+		epoch:    time.Now(),
+		joins:    newAddresses(c.JoinsPerSecond),
+		joining:  make(chan struct{}, 32),
+		judging:  make(chan struct{}, 64),
+		telling:  make(chan struct{}, 8),
+		stopping: make(chan struct{}),
+	}
+	g.registry = registry{all: map[*session]struct{}{}, byNode: map[string]*session{}}
+	g.opens = opener{queue: make(chan hello, 4096)}
+	g.ends = ender{nudge: make(chan struct{}, 1)}
+	return g
+}
+
+// Stats are the gateway's figures.
+type Stats struct {
+	// Sessions are those that are open.
+	Sessions int
+	// Connections are the sessions and what has not said Hello yet.
+	Connections int
+	// FlushAge is how long ago ages were last written; negative before the first time.
+	FlushAge time.Duration
+}
+
+// Stats gives them as they are now.
+func (g *Gateway) Stats() Stats {
+	all, open := g.registry.count()
+	s := Stats{Sessions: open, Connections: all, FlushAge: -1}
+	if at := g.flushed.Load(); at > 0 {
+		s.FlushAge = g.now() - time.Duration(at)
+	}
+	return s
+}
+
+// now is the gateway's monotonic clock.
+func (g *Gateway) now() time.Duration { return time.Since(g.epoch) }
+
+// How long stopping may take: for requests that are under way, for saying good-bye, and for writing the last ends.
+const (
+	requestsEnd = 3 * time.Second
+	goodbye     = 2 * time.Second
+	lastEnds    = 2 * time.Second
+)
+
+// Serve runs the gateway on a listener until ctx ends, and then stops it within five seconds: sessions are told to go to another gateway, spread over
+// time, and end as DISCONNECTED. It gives nil after that.
+//
+// Before it takes the first connection it ends the sessions that a process under the same id left open when it was killed. When another process takes
+// over the id, it stops and says so.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	left, err := g.Sessions.StartGateway(ctx, g.ID, g.instance)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if left > 0 {
+		g.Log.InfoContext(ctx, "sessions that the process before had left open are ended", "gateway", g.ID, "sessions", left)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// What serves sessions lives on until they have been told to leave.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+
+	server := &http.Server{
+		Handler:           g.handler(running),
+		ReadHeaderTimeout: 5 * time.Second, // also the handshake's
+		ReadTimeout:       wire.JoinTimeout,
+		WriteTimeout:      wire.JoinTimeout + 5*time.Second,
+		IdleTimeout:       time.Second,
+		MaxHeaderBytes:    8 << 10,
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only
+		ErrorLog:          slog.NewLogLogger(g.Log.Handler(), slog.LevelDebug),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
+	g.work.Add(1) // until those who look at sessions have stopped
+	var looking, background sync.WaitGroup
+	looking.Go(func() { g.keep(ctx) })
+	looking.Go(func() { g.check(ctx) })
+	looking.Go(func() {
+		if err := g.flush(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	background.Go(func() { g.openSessions(running) })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.endSessions(running)
+	}()
+
+	served := make(chan error, 1)
+	door := newDoor(l, g.MaxPending)
+	go func() { served <- server.Serve(tls.NewListener(door, g.tls)) }()
+	g.Log.InfoContext(ctx, "the gateway takes machines", "gateway", g.ID, "address", l.Addr().String())
+
+	select {
+	case <-ctx.Done():
+	case err := <-served:
+		cancel(fmt.Errorf("the gateway's listener: %w", err))
+		served <- err
+	}
+	close(g.stopping)
+	began := time.Now()
+	requests, done := context.WithTimeout(context.WithoutCancel(ctx), requestsEnd)
+	defer done()
+	background.Go(func() {
+		if err := server.Shutdown(requests); err != nil {
+			_ = server.Close()
+		}
+	})
+	looking.Wait()
+	told := g.dismiss(running)
+	g.work.Done()
+	g.work.Wait()
+	stop()
+	<-ended
+	background.Wait()
+	<-served
+	g.Log.InfoContext(ctx, "the gateway has stopped", "gateway", g.ID, "sessions", told, "took", time.Since(began).Round(time.Millisecond))
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// dismiss tells every session to go, and cuts what does not within the time.
+func (g *Gateway) dismiss(ctx context.Context) int {
+	all := g.registry.close()
+	spread := time.Second + time.Duration(len(all))*2*time.Millisecond // 500 sessions a second come back
+	for _, s := range all {
+		g.work.Go(func() { s.end(ctx, liveness.EndedGoAway, "this gateway stops; connect again", spread/4+jitter(spread)) })
+	}
+	return len(all)
+}
+
+// flush writes ages, in a phase of its own, until ctx ends. It gives an error only when another process runs under this gateway's id.
+func (g *Gateway) flush(ctx context.Context) error {
+	next := time.NewTimer(jitter(g.FlushEvery))
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+		err := g.flushOnce(ctx)
+		switch {
+		case errors.Is(err, liveness.ErrTakenOver):
+			return fault.Because(fault.InvalidState, err, nil,
+				"another process runs as the gateway %s; give each its own data directory", g.ID)
+		case err != nil && ctx.Err() == nil:
+			g.Log.ErrorContext(ctx, "the ages of the sessions could not be written; trying on", "gateway", g.ID, "error", err)
+		}
+		next.Reset(g.FlushEvery)
+	}
+}
+
+// flushOnce writes the ages of the sessions that were heard of since the flush before.
+func (g *Gateway) flushOnce(ctx context.Context) error {
+	at := g.now()
+	ages, heard := g.registry.ages(at)
+	if err := g.Sessions.Flush(ctx, g.ID, g.instance, ages); err != nil {
+		return err
+	}
+	for s, heard := range heard {
+		s.flushed.Store(heard)
+	}
+	g.flushed.Store(int64(at))
+	return nil
+}
+
+// check asks the database each second which sessions must end, until ctx ends. While the database doesn't answer, sessions go on.
+func (g *Gateway) check(ctx context.Context) {
+	tick := time.NewTicker(g.LookEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := g.checkOnce(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			g.Log.ErrorContext(ctx, "the sessions can't be checked against the database; they go on", "gateway", g.ID, "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+func (g *Gateway) checkOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	gone, err := g.Sessions.Check(ctx, g.registry.held())
+	if err != nil {
+		return err
+	}
+	for _, gone := range gone {
+		if s := g.registry.find(gone.NodeID, gone.Number); s != nil {
+			g.Log.InfoContext(ctx, "a session must end", "node", gone.NodeID, "session", s.id, "reason", gone.Reason)
+			g.work.Go(func() { s.end(context.WithoutCancel(ctx), gone.Reason, sentences[gone.Reason], 0) })
+		}
+	}
+	return nil
+}
+
+// keep looks at every session in memory until ctx ends.
+func (g *Gateway) keep(ctx context.Context) {
+	tick := time.NewTicker(g.LookEvery)
+	defer tick.Stop()
+	var since time.Duration // silence counts from here on: what passed while this process stood still is nobody's fault
+	last := g.now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := g.now()
+		if now-last > 5*g.LookEvery+time.Second {
+			since = now
+		}
+		last = now
+		for _, s := range g.registry.snapshot() {
+			s.look(context.WithoutCancel(ctx), now, since)
+		}
+	}
+}
+
+// jitter gives a random part of d.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(d)))
+	if err != nil {
+		return d / 2
+	}
+	return time.Duration(n.Int64())
+}
+
+func randomText() string {
+	var b [8]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails, it ends the process instead
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/wire"
+)
+
+// handler serves the two paths. Sessions live by running, not by their request.
+func (g *Gateway) handler(running context.Context) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+wire.JoinPath, g.join)
+	mux.HandleFunc("GET "+wire.SessionPath, func(w http.ResponseWriter, r *http.Request) { g.session(running, w, r) })
+	mux.HandleFunc(wire.JoinPath, func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusMethodNotAllowed, fault.New(fault.InvalidInput, nil, "%s takes POST", r.URL.Path))
+	})
+	mux.HandleFunc(wire.SessionPath, func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusMethodNotAllowed, fault.New(fault.InvalidInput, nil, "%s takes GET", r.URL.Path))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, fault.New(fault.NotFound, nil, "this is a gateway for machines: it has %s and %s", wire.JoinPath, wire.SessionPath))
+	})
+	return mux
+}
+
+// join takes a join. The body is read before a place among those that are worked on is taken, so that a slow sender holds up nobody.
+func (g *Gateway) join(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), wire.JoinTimeout)
+	defer cancel()
+	from := hostOf(r.RemoteAddr)
+	if wait, ok := g.joins.take(from, time.Now()); !ok {
+		g.refuse(ctx, w, busy(wait, "too many joins from this address; try again"))
+		return
+	}
+	req, err := readJoin(w, r)
+	if err != nil {
+		g.refuse(ctx, w, err)
+		return
+	}
+	exporter, err := r.TLS.ExportKeyingMaterial(wire.JoinExporterLabel, nil, wire.ExporterSize)
+	if err != nil {
+		g.refuse(ctx, w, err)
+		return
+	}
+	select {
+	case g.joining <- struct{}{}:
+		defer func() { <-g.joining }()
+	case <-ctx.Done():
+		g.refuse(ctx, w, busy(time.Second+jitter(2*time.Second), "too many machines join now; try again"))
+		return
+	}
+	answer, err := g.Identities.Join(ctx, req, exporter)
+	if err != nil {
+		g.Log.InfoContext(ctx, "a join was refused", "from", from, "code", fault.CodeOf(err), "error", err)
+		g.refuse(ctx, w, err)
+		return
+	}
+	g.Log.InfoContext(ctx, "a machine has joined", "node", answer.NodeID, "hostname", req.Hostname, "from", from)
+	write(w, http.StatusOK, answer)
+}
+
+func readJoin(w http.ResponseWriter, r *http.Request) (wire.JoinRequest, error) {
+	var req wire.JoinRequest
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return req, fault.Invalid("Content-Type", "must be application/json", 0)
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, wire.MaxJoinBody))
+	err := d.Decode(&req)
+	if err == nil {
+		// One value and nothing behind it.
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.Join(errTrailing, more)
+		}
+	}
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return req, fault.Invalid("body", "must be at most 16 KB", 0)
+	case err != nil:
+		// The decoder's error can quote the body, in which the token stands.
+		return req, fault.Invalid("body", "must be the JSON of a join", 0)
+	}
+	return req, nil
+}
+
+var errTrailing = errors.New("something stands behind the value")
+
+// session judges the certificate, upgrades the connection and lets the session run in a goroutine of its own; this handler returns.
+func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	select {
+	case <-g.stopping:
+		g.refuse(ctx, w, fault.New(fault.Unavailable, fault.Details{"retryAfterMs": (time.Second + jitter(2*time.Second)).Milliseconds()},
+			"this gateway stops; try another, or again"))
+		return
+	default:
+	}
+	if len(r.TLS.VerifiedChains) == 0 {
+		g.refuse(ctx, w, fault.New(fault.Unauthenticated, fault.Details{"reason": wire.ReasonUnknown},
+			"a session needs the certificate of a node; join first"))
+		return
+	}
+	if !slices.ContainsFunc(strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ","),
+		func(p string) bool { return strings.TrimSpace(p) == wire.Subprotocol }) {
+		g.refuse(ctx, w, fault.Invalid("Sec-WebSocket-Protocol", "must offer "+wire.Subprotocol, 0))
+		return
+	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	select {
+	case g.judging <- struct{}{}:
+	case <-ctx.Done():
+		g.refuse(ctx, w, busy(time.Second+jitter(5*time.Second), "too many machines connect now; try again"))
+		return
+	}
+	admitted, err := g.Identities.Admit(ctx, leaf)
+	<-g.judging
+	if err != nil {
+		g.Log.InfoContext(ctx, "a session was refused", "from", hostOf(r.RemoteAddr), "serial", leaf.SerialNumber.Text(16), "error", err)
+		g.refuse(ctx, w, err)
+		return
+	}
+	admitted.NotBefore, admitted.NotAfter = leaf.NotBefore, leaf.NotAfter
+	s := newSession(g, admitted, hostOf(r.RemoteAddr))
+	if err := g.registry.add(s, g.MaxSessions, &g.work); err != nil {
+		g.refuse(ctx, w, err)
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{wire.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
+		OnPingReceived: func(context.Context, []byte) bool { s.frames.Add(1); return true },
+	})
+	if err != nil {
+		// It has answered already.
+		g.registry.remove(s)
+		g.work.Done()
+		return
+	}
+	raw := rawOf(r.Context())
+	raw.leave()
+	s.upgraded(conn, raw)
+	go func() {
+		defer g.work.Done()
+		s.run(running)
+	}()
+}
+
+// busy is the refusal for now.
+func busy(wait time.Duration, sentence string) error {
+	return fault.New(fault.ResourceExhausted, fault.Details{"retryAfterMs": max(wait.Milliseconds(), 1)}, "%s", sentence)
+}
+
+var statuses = map[fault.Code]int{
+	fault.Unauthenticated: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound,
+	fault.Conflict: http.StatusConflict, fault.InvalidInput: http.StatusBadRequest, fault.InvalidState: http.StatusConflict,
+	fault.CursorExpired: http.StatusGone, fault.ResourceExhausted: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+	fault.Internal: http.StatusInternalServerError,
+}
+
+// refuse answers with an error; one without a code is logged and shown as INTERNAL.
+func (g *Gateway) refuse(ctx context.Context, w http.ResponseWriter, err error) {
+	f := fault.From(err)
+	if f.Code == fault.Internal {
+		g.Log.ErrorContext(ctx, "a request failed", "error", err)
+	}
+	refuse(w, statuses[f.Code], f)
+}
+
+func refuse(w http.ResponseWriter, status int, f *fault.Error) {
+	body := wire.ErrorBody{Code: f.Code, Message: f.Message, Details: f.Details}
+	switch ms := f.Details["retryAfterMs"].(type) {
+	case int64:
+		body.RetryAfterMs = ms
+	case int:
+		body.RetryAfterMs = int64(ms)
+	}
+	if body.RetryAfterMs == 0 && f.Code == fault.Unavailable {
+		body.RetryAfterMs = (time.Second + jitter(4*time.Second)).Milliseconds()
+	}
+	write(w, status, body)
+}
+
+// write answers with JSON, and the connection closes: machines come for one request or for a session.
+func write(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"code":"INTERNAL","message":"something went wrong here","retryAfterMs":0}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Connection", "close")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a caller that is gone has no use for it
+}

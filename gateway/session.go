@@ -1,0 +1,302 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/wire"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/liveness"
+)
+
+// session is one connection that was let in; from its Hello on it is its node's session.
+type session struct {
+	Admission
+
+	g    *Gateway
+	id   string
+	from string
+
+	// number is the database's. It is written once, before the session is in the registry by its node.
+	number int64
+	opened atomic.Bool
+
+	heard   atomic.Int64 // when the last frame came, by the gateway's clock
+	flushed atomic.Int64 // what of it is in the database
+	frames  atomic.Int64 // since the last look
+	nudged  time.Duration
+
+	mu      sync.Mutex
+	conn    *websocket.Conn // nil until the connection is upgraded
+	raw     *pending
+	over    string // why it ends, when this side ends it
+	closing *wire.Close
+	reports reports
+}
+
+// sentences are what a machine's log shows for the ends that the database decides.
+var sentences = map[string]string{
+	liveness.EndedSuperseded:  "a newer session of this node took over",
+	liveness.EndedRevoked:     "the certificate or the identity of this node was revoked; an operator must make a new join token",
+	liveness.EndedQuarantined: "two machines used this node's identity; an operator must say which one stays",
+	liveness.EndedDeleted:     "the node was deleted; join with --reset --yes to come back as a new one",
+	liveness.EndedExpired:     "the certificate ran out; join again",
+}
+
+var closeReasons = map[string]wire.Close_Reason{
+	liveness.EndedSuperseded: wire.Close_SUPERSEDED, liveness.EndedRevoked: wire.Close_REVOKED, liveness.EndedQuarantined: wire.Close_QUARANTINED,
+	liveness.EndedDeleted: wire.Close_DELETED, liveness.EndedExpired: wire.Close_EXPIRED, liveness.EndedGoAway: wire.Close_GO_AWAY,
+	liveness.EndedProtocol: wire.Close_PROTOCOL,
+}
+
+const (
+	// frameFlood is how many frames a second a machine may send; a healthy one sends a handful a minute.
+	frameFlood = 200
+	// nudgeEvery is how often a machine whose certificate nears its end is asked to renew it.
+	nudgeEvery = 30 * time.Minute
+)
+
+func newSession(g *Gateway, a Admission, from string) *session {
+	return &session{Admission: a, g: g, id: id.New(id.Session), from: from}
+}
+
+// upgraded gives the session its connection. One that has to go already gets to know it from run.
+func (s *session) upgraded(conn *websocket.Conn, raw *pending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn, s.raw = conn, raw
+}
+
+// run is the session from its first frame to its end.
+func (s *session) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	reason := s.serve(ctx)
+	cancel()
+	s.g.registry.remove(s)
+	if s.number > 0 {
+		s.g.Log.InfoContext(ctx, "a session has ended", "node", s.NodeID, "session", s.id, "reason", reason)
+		if reason != liveness.EndedSuperseded {
+			s.g.ends.add(liveness.Ended{NodeID: s.NodeID, SessionID: s.id, Number: s.number, Reason: reason})
+		}
+	}
+	_ = s.conn.CloseNow()
+}
+
+// serve opens the session and reads until it ends; it gives why.
+func (s *session) serve(ctx context.Context) string {
+	wire.Prepare(s.conn)
+	if s.isOver() {
+		return s.goodbye(ctx)
+	}
+	if reason := s.hello(ctx); reason != "" {
+		return reason
+	}
+	// Reading has no end of its own: who ends the session closes the connection. So a read costs no timer.
+	reading := context.WithoutCancel(ctx)
+	for {
+		up, err := wire.ReadUp(reading, s.conn)
+		if err != nil {
+			return s.broken(ctx, err)
+		}
+		s.heard.Store(int64(s.g.now()))
+		s.frames.Add(1)
+		switch body := up.GetBody().(type) {
+		case *wire.Up_Beat:
+			ack := &wire.Down{Body: &wire.Down_BeatAck{BeatAck: &wire.BeatAck{Seq: body.Beat.GetSeq()}}}
+			if err := wire.WriteDown(reading, s.conn, ack); err != nil {
+				return s.broken(ctx, err)
+			}
+		case *wire.Up_Inventory:
+			s.offer(ctx, func(r *reports) { r.inventory = body.Inventory })
+		case *wire.Up_Report:
+			s.offer(ctx, func(r *reports) { r.running = body.Report })
+		case *wire.Up_Renew:
+			s.offer(ctx, func(r *reports) { r.csr = body.Renew.GetCsr() })
+		case *wire.Up_Hello:
+			return s.end(ctx, liveness.EndedProtocol, "a session has one Hello", 0)
+		}
+		// What is not known here is from a newer bcd, and ignored.
+	}
+}
+
+// hello waits for the first frame, has the database open the session and welcomes the machine. It gives "" when the session is open, else why not.
+func (s *session) hello(ctx context.Context) string {
+	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.g.HelloTimeout)
+	late := context.AfterFunc(waiting, func() {
+		// Reading would close the connection without a word when its own context ends, so the word comes from here.
+		if errors.Is(waiting.Err(), context.DeadlineExceeded) {
+			s.end(ctx, liveness.EndedProtocol, "no Hello came in time", 0)
+		}
+	})
+	up, err := wire.ReadUp(context.WithoutCancel(ctx), s.conn)
+	late()
+	cancel()
+	if err != nil {
+		return s.broken(ctx, err)
+	}
+	h := up.GetHello()
+	if h == nil {
+		return s.end(ctx, liveness.EndedProtocol, "the first frame must be Hello", 0)
+	}
+	print := h.GetPrint()
+	opened, err := s.g.opens.open(ctx, liveness.Hello{
+		NodeID: s.NodeID, SessionID: s.id, BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(), Hostname: h.GetHostname(),
+		Print: liveness.Print{
+			MachineID: print.GetMachineId(), ProductUUID: print.GetProductUuid(), EKHash: print.GetEkHash(), BootID: print.GetBootId(),
+		},
+		ClockUnixMs: h.GetClockUnixMs(), At: time.Now(),
+	})
+	switch {
+	case errors.Is(err, errNoNode):
+		return s.end(ctx, liveness.EndedDeleted, sentences[liveness.EndedDeleted], 0)
+	case err != nil:
+		s.g.Log.ErrorContext(ctx, "a session could not be opened", "node", s.NodeID, "error", err)
+		return s.end(ctx, liveness.EndedGoAway, "the session could not be opened; try again", time.Second+jitter(4*time.Second))
+	}
+	at := s.g.now()
+	s.number = opened.Number
+	s.heard.Store(int64(at))
+	s.flushed.Store(int64(at)) // opening has written it
+	older, newest := s.g.registry.open(s)
+	if !newest {
+		return s.end(ctx, liveness.EndedSuperseded, sentences[liveness.EndedSuperseded], 0)
+	}
+	s.opened.Store(true)
+	if older != nil {
+		s.g.work.Go(func() { older.end(ctx, liveness.EndedSuperseded, sentences[liveness.EndedSuperseded], 0) })
+	}
+	s.g.Log.InfoContext(ctx, "a session is open", "node", s.NodeID, "session", s.id, "from", s.from, "agent", h.GetAgentVersion())
+	welcome := &wire.Welcome{
+		NodeId: s.NodeID, Generation: s.Generation, BeatIntervalMs: s.g.BeatInterval.Milliseconds(), LeaseMs: s.g.Lease.Milliseconds(),
+		ServerTimeUnixMs: opened.At.UnixMilli(),
+	}
+	if err := s.send(ctx, &wire.Down{Body: &wire.Down_Welcome{Welcome: welcome}}); err != nil {
+		return s.broken(ctx, err)
+	}
+	return ""
+}
+
+// send sends one frame. The library takes writes of several goroutines one after another, so there is no goroutine that only writes.
+func (s *session) send(ctx context.Context, down *wire.Down) error {
+	return wire.WriteDown(context.WithoutCancel(ctx), s.conn, down)
+}
+
+// broken gives why the session ends after a read or write failed.
+func (s *session) broken(ctx context.Context, err error) string {
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
+	switch status := websocket.CloseStatus(err); {
+	case over != "":
+		return over
+	case status == websocket.StatusNormalClosure || status == websocket.StatusGoingAway:
+		return liveness.EndedByNode
+	case errors.Is(err, wire.ErrProtocol):
+		s.g.Log.InfoContext(ctx, "a machine broke the protocol", "node", s.NodeID, "session", s.id, "error", err)
+		return s.end(ctx, liveness.EndedProtocol, "what came is no frame of this protocol", 0)
+	default:
+		return liveness.EndedLost
+	}
+}
+
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over != ""
+}
+
+// end ends the session for a reason and gives the reason that counts: the first one. The machine is told why when it still listens; two seconds are
+// for that, then the connection is cut.
+func (s *session) end(ctx context.Context, reason, message string, retry time.Duration) string {
+	s.mu.Lock()
+	if s.over != "" {
+		defer s.mu.Unlock()
+		return s.over
+	}
+	s.over = reason
+	if told, ok := closeReasons[reason]; ok {
+		s.closing = &wire.Close{Reason: told, Message: message, RetryAfterMs: retry.Milliseconds()}
+	}
+	upgraded := s.conn != nil
+	s.mu.Unlock()
+	if upgraded {
+		return s.goodbye(ctx)
+	}
+	return reason
+}
+
+func (s *session) goodbye(ctx context.Context) string {
+	s.mu.Lock()
+	conn, raw, reason, closing := s.conn, s.raw, s.over, s.closing
+	s.mu.Unlock()
+	if closing == nil {
+		_ = raw.Close() // nobody listens there
+		return reason
+	}
+	cut := time.AfterFunc(goodbye, func() { _ = raw.Close() })
+	defer cut.Stop()
+	if err := wire.WriteDown(context.WithoutCancel(ctx), conn, &wire.Down{Body: &wire.Down_Close{Close: closing}}); err == nil {
+		_ = conn.Close(statusOf(closing.GetReason()), closing.GetReason().String())
+	}
+	return reason
+}
+
+// statusOf gives the websocket status that goes with a reason.
+func statusOf(r wire.Close_Reason) websocket.StatusCode {
+	switch r {
+	case wire.Close_GO_AWAY:
+		return websocket.StatusGoingAway
+	case wire.Close_PROTOCOL:
+		return websocket.StatusProtocolError
+	default:
+		return websocket.StatusPolicyViolation
+	}
+}
+
+// look is the keeper's look at the session: silence, the certificate's end, floods. It never blocks. Silence counts from since at the earliest.
+func (s *session) look(ctx context.Context, now, since time.Duration) {
+	frames := s.frames.Swap(0)
+	if !s.opened.Load() || s.isOver() {
+		return
+	}
+	silent := now - max(time.Duration(s.heard.Load()), since)
+	left, life := time.Until(s.NotAfter), s.NotAfter.Sub(s.NotBefore)
+	switch {
+	case frames > frameFlood*max(int64(s.g.LookEvery/time.Second), 1):
+		s.g.work.Go(func() { s.end(ctx, liveness.EndedProtocol, "too many frames", 0) })
+	case silent > s.g.Lease:
+		s.g.work.Go(func() { s.end(ctx, liveness.EndedSilent, "", 0) })
+	case left <= 0:
+		s.g.work.Go(func() { s.end(ctx, liveness.EndedExpired, sentences[liveness.EndedExpired], 0) })
+	case left < life/6 && (s.nudged == 0 || now-s.nudged > nudgeEvery):
+		s.nudged = now
+		s.g.work.Go(func() {
+			if err := s.send(ctx, &wire.Down{Body: &wire.Down_RenewNow{RenewNow: &wire.RenewNow{}}}); err != nil {
+				s.g.Log.DebugContext(ctx, "a machine could not be asked to renew its certificate", "node", s.NodeID, "error", err)
+			}
+		})
+	}
+}
+
+// refusalEnds are the ends that a refused renewal makes, by the reason of the refusal.
+var refusalEnds = map[string]string{
+	wire.ReasonRevoked: liveness.EndedRevoked, wire.ReasonGeneration: liveness.EndedRevoked, wire.ReasonUnknown: liveness.EndedRevoked,
+	wire.ReasonDeleted: liveness.EndedDeleted, wire.ReasonQuarantined: liveness.EndedQuarantined, wire.ReasonExpired: liveness.EndedExpired,
+	wire.ReasonSuperseded: liveness.EndedSuperseded,
+}
+
+// refusedBy gives the end that a refusal makes; "" when the error is none.
+func refusedBy(err error) string {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.Unauthenticated {
+		return ""
+	}
+	reason, _ := f.Details["reason"].(string)
+	return refusalEnds[reason]
+}

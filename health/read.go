@@ -1,0 +1,128 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// Inventory is a node's newest inventory as it is shown. A fact that the machine doesn't give is nil.
+type Inventory struct {
+	NodeID string
+	// ReportedAt is when it came, by the database's clock.
+	ReportedAt time.Time
+	// Stale says that it is not of the node's present live session.
+	Stale bool
+	// OS is the operating system's name and version.
+	OS *string
+	// Kernel is the kernel's version.
+	Kernel *string
+	// Vendor made the machine.
+	Vendor *string
+	// Model is the machine's.
+	Model *string
+	// Serial is the machine's.
+	Serial *string
+	// CPUModel is the processor's model.
+	CPUModel *string
+	// CPUArch is its architecture, like amd64.
+	CPUArch *string
+	// CPUCores are the physical cores.
+	CPUCores *int
+	// CPUThreads are the hardware threads.
+	CPUThreads *int
+	// MemoryBytes is the memory, as text since it passes 32 bits.
+	MemoryBytes *string
+	// GPUs are the accelerators.
+	GPUs []Gpu
+	// GPUNote says why none was found.
+	GPUNote *string
+	// StorageRoots are the file systems.
+	StorageRoots []StorageRoot
+	// Facts are all of it.
+	Facts Facts
+}
+
+// Gpu is an accelerator as it is shown.
+type Gpu struct {
+	UUID        string
+	Model       string
+	MemoryBytes string
+}
+
+// StorageRoot is a file system as it is shown.
+type StorageRoot struct {
+	Path      string
+	FsType    string
+	SizeBytes string
+}
+
+// InventoryOf gives the newest inventory of each of the nodes that ever reported one, by node id.
+func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]*Inventory, error) {
+	rows, err := q.Query(ctx, `
+		select i.node_id, i.reported_at, s.number is distinct from i.session_number or s.disconnected_at is not null, i.facts
+		from node_inventory i left join node_sessions s on s.node_id = i.node_id where i.node_id = any($1)`, nodeIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory: %w", err)
+	}
+	out := make(map[string]*Inventory, len(nodeIDs))
+	var i Inventory
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &body}, func() error {
+		shown := i
+		if err := json.Unmarshal(body, &shown.Facts); err != nil {
+			return err
+		}
+		shown.show()
+		out[i.NodeID] = &shown
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory: %w", err)
+	}
+	return out, nil
+}
+
+func (i *Inventory) show() {
+	f := i.Facts
+	i.OS, i.Kernel = known(osName(f.OS)), known(f.Kernel.Release)
+	i.Vendor, i.Model, i.Serial = known(f.System.Vendor), known(f.System.Model), known(f.System.Serial)
+	i.CPUModel, i.CPUArch, i.CPUCores, i.CPUThreads = known(f.CPU.Model), known(f.CPU.Arch), known(f.CPU.Cores), known(f.CPU.Threads)
+	if f.MemoryBytes > 0 {
+		i.MemoryBytes = known(strconv.FormatUint(f.MemoryBytes, 10))
+	}
+	i.GPUs, i.StorageRoots = []Gpu{}, []StorageRoot{}
+	for _, g := range f.GPUs {
+		i.GPUs = append(i.GPUs, Gpu{UUID: g.UUID, Model: g.Model, MemoryBytes: strconv.FormatUint(g.MemoryBytes, 10)})
+	}
+	if at := slices.IndexFunc(f.Notes, func(note string) bool { return strings.Contains(strings.ToLower(note), "gpu") }); at >= 0 {
+		i.GPUNote = &f.Notes[at]
+	}
+	for _, s := range f.FileSystems {
+		i.StorageRoots = append(i.StorageRoots, StorageRoot{Path: s.Path, FsType: s.Kind, SizeBytes: strconv.FormatUint(s.SizeBytes, 10)})
+	}
+}
+
+func osName(o OS) string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return strings.TrimSpace(o.ID + " " + o.Version)
+}
+
+// known gives nil for what is not.
+func known[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

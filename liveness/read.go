@@ -1,0 +1,69 @@
+package liveness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// Session is a node's newest session with a gateway.
+type Session struct {
+	NodeID string
+	ID     string
+	// Number counts the node's sessions.
+	Number int64
+	// Gateway is the id of the gateway that holds it.
+	Gateway string
+	// Since is when it began.
+	Since time.Time
+	// EndedAt is when it ended; nil while it lives.
+	EndedAt *time.Time
+	// AgentVersion is the daemon's version.
+	AgentVersion string
+	// BootID changes with each boot of the machine.
+	BootID string
+	// ClockSkewMs is the machine's clock minus the database's at the Hello. It decides no time.
+	ClockSkewMs int
+}
+
+// SessionsOf gives the newest session of each of the nodes that ever had one, by node id.
+func SessionsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Session, error) {
+	rows, err := q.Query(ctx, `
+		select node_id, id, number, gateway_id, connected_at, disconnected_at, agent_version, boot_id, clock_skew_ms
+		from node_sessions where node_id = any($1)`, nodeIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read the sessions: %w", err)
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Session])
+	if err != nil {
+		return nil, fmt.Errorf("read the sessions: %w", err)
+	}
+	out := make(map[string]Session, len(sessions))
+	for _, s := range sessions {
+		out[s.NodeID] = s
+	}
+	return out, nil
+}
+
+// LastSeen gives when each of the nodes was last heard of: the later of its session's flushed age and its end, else when the session began. A node
+// that never had a session is not in the answer.
+func LastSeen(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]time.Time, error) {
+	rows, err := q.Query(ctx, `
+		select s.node_id, coalesce(greatest(l.last_seen, s.disconnected_at), s.connected_at)
+		from node_sessions s left join node_liveness l on l.node_id = s.node_id and l.session_number = s.number
+		where s.node_id = any($1)`, nodeIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read when the nodes were last seen: %w", err)
+	}
+	out := make(map[string]time.Time, len(nodeIDs))
+	var nodeID string
+	var at time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&nodeID, &at}, func() error { out[nodeID] = at; return nil }); err != nil {
+		return nil, fmt.Errorf("read when the nodes were last seen: %w", err)
+	}
+	return out, nil
+}
