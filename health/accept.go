@@ -37,7 +37,7 @@ func clockControl(skew time.Duration) node.Control {
 				n.RemoveReason(ClockSkew)
 				return &node.Fact{Type: "node.condition", Data: Condition{Condition: "clock-skew"}}, nil
 			}
-			message := skewSentence(skew)
+			message := node.Text(skewSentence(skew))
 			if active && had.Message == message {
 				return nil, nil //nolint:nilnil // nothing to do
 			}
@@ -46,7 +46,7 @@ func clockControl(skew time.Duration) node.Control {
 				since = had.Since
 			}
 			n.AddReason(node.Reason{Name: ClockSkew, Owner: Actor, Message: message, Since: since})
-			return &node.Fact{Type: "node.condition", Data: Condition{Condition: "clock-skew", Active: true, Message: message}}, nil
+			return &node.Fact{Type: "node.condition", Data: Condition{Condition: "clock-skew", Active: true, Message: string(message)}}, nil
 		},
 	}
 }

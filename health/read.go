@@ -66,14 +66,14 @@ type StorageRoot struct {
 }
 
 // InventoryOf gives the newest inventory of each of the nodes that ever reported one, by node id.
-func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]*Inventory, error) {
+func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Inventory, error) {
 	rows, err := q.Query(ctx, `
 		select i.node_id, i.reported_at, s.number is distinct from i.session_number or s.disconnected_at is not null, i.facts
 		from node_inventory i left join node_sessions s on s.node_id = i.node_id where i.node_id = any($1)`, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the inventory: %w", err)
 	}
-	out := make(map[string]*Inventory, len(nodeIDs))
+	out := make(map[string]Inventory, len(nodeIDs))
 	var i Inventory
 	var body []byte
 	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &body}, func() error {
@@ -82,7 +82,7 @@ func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[strin
 			return err
 		}
 		shown.show()
-		out[i.NodeID] = &shown
+		out[i.NodeID] = shown
 		return nil
 	})
 	if err != nil {
