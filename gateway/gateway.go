@@ -25,26 +25,18 @@ import (
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/pki"
 )
 
-// Identities is what the gateway asks about certificates.
+// Identities is what the gateway asks about certificates; *pki.Store is it.
 type Identities interface {
 	// Join lets a machine in by a token; exporter ties the request to its TLS connection.
 	Join(ctx context.Context, req wire.JoinRequest, exporter []byte) (wire.JoinAnswer, error)
 	// Admit judges by the database a certificate that TLS has verified, and has the effects of its use. A certificate that does not count is
 	// UNAUTHENTICATED with the reason in details.reason.
-	Admit(ctx context.Context, leaf *x509.Certificate) (Admission, error)
-	// Renew signs a new certificate for the node of a session and gives its chain as PEM.
-	Renew(ctx context.Context, nodeID, serial string, csrDER []byte) (chain []byte, err error)
-}
-
-// Admission is a certificate that counts.
-type Admission struct {
-	NodeID     string
-	Generation int64
-	Serial     string
-	NotBefore  time.Time
-	NotAfter   time.Time
+	Admit(ctx context.Context, leaf *x509.Certificate) (pki.Verdict, error)
+	// Renew signs a new certificate for the node of a session that was opened with the one of that serial.
+	Renew(ctx context.Context, nodeID, serial string, csrDER []byte) (pki.Renewed, error)
 }
 
 // Config says what a gateway works with. Durations and bounds that are 0 have the value that their comment names.
@@ -188,7 +180,10 @@ const (
 // over the id, it stops and says so.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	left, err := g.Sessions.StartGateway(ctx, g.ID, g.instance)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return l.Close()
+	case err != nil:
 		return errors.Join(err, l.Close())
 	}
 	if left > 0 {

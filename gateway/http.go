@@ -131,8 +131,7 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 		g.refuse(ctx, w, err)
 		return
 	}
-	admitted.NotBefore, admitted.NotAfter = leaf.NotBefore, leaf.NotAfter
-	s := newSession(g, admitted, hostOf(r.RemoteAddr))
+	s := newSession(g, admitted, leaf.NotBefore, hostOf(r.RemoteAddr))
 	if err := g.registry.add(s, g.MaxSessions, &g.work); err != nil {
 		g.refuse(ctx, w, err)
 		return

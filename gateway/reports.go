@@ -129,9 +129,9 @@ func (s *session) store(ctx context.Context, r *reports) error {
 func (s *session) renew(ctx context.Context, csr []byte) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	chain, err := s.g.Identities.Renew(ctx, s.NodeID, s.Serial, csr)
+	renewed, err := s.g.Identities.Renew(ctx, s.NodeID, s.Serial, csr)
 	if err == nil {
-		err = s.send(ctx, &wire.Down{Body: &wire.Down_Renewed{Renewed: &wire.Renewed{ChainPem: chain}}})
+		err = s.send(ctx, &wire.Down{Body: &wire.Down_Renewed{Renewed: &wire.Renewed{ChainPem: []byte(renewed.Chain)}}})
 	}
 	if err == nil {
 		s.g.Log.InfoContext(ctx, "a certificate was renewed", "node", s.NodeID, "session", s.id)

@@ -13,15 +13,18 @@ import (
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/pki"
 )
 
 // session is one connection that was let in; from its Hello on it is its node's session.
 type session struct {
-	Admission
+	// Verdict is whose session it is, by the certificate that the database judged.
+	pki.Verdict
 
-	g    *Gateway
-	id   string
-	from string
+	g         *Gateway
+	id        string
+	from      string
+	notBefore time.Time
 
 	// number is the database's. It is written once, before the session is in the registry by its node.
 	number int64
@@ -62,8 +65,8 @@ const (
 	nudgeEvery = 30 * time.Minute
 )
 
-func newSession(g *Gateway, a Admission, from string) *session {
-	return &session{Admission: a, g: g, id: id.New(id.Session), from: from}
+func newSession(g *Gateway, v pki.Verdict, notBefore time.Time, from string) *session {
+	return &session{Verdict: v, g: g, id: id.New(id.Session), from: from, notBefore: notBefore}
 }
 
 // upgraded gives the session its connection. One that has to go already gets to know it from run.
@@ -266,7 +269,7 @@ func (s *session) look(ctx context.Context, now, since time.Duration) {
 		return
 	}
 	silent := now - max(time.Duration(s.heard.Load()), since)
-	left, life := time.Until(s.NotAfter), s.NotAfter.Sub(s.NotBefore)
+	left, life := time.Until(s.NotAfter), s.NotAfter.Sub(s.notBefore)
 	switch {
 	case frames > frameFlood*max(int64(s.g.LookEvery/time.Second), 1):
 		s.g.work.Go(func() { s.end(ctx, liveness.EndedProtocol, "too many frames", 0) })

@@ -293,4 +293,17 @@ func pageOf(kind id.Kind, first int, after *string) (placement.Page, error) {
 	return p, nil
 }
 
-func inventory(i health.Inventory) *Inventory { return &Inventory{ReportedAt: i.ReportedAt} }
+func inventory(i health.Inventory) *Inventory {
+	shown := &Inventory{
+		ReportedAt: i.ReportedAt, Stale: i.Stale, Os: i.OS, Kernel: i.Kernel, Vendor: i.Vendor, Model: i.Model, Serial: i.Serial,
+		CPUModel: i.CPUModel, CPUArch: i.CPUArch, CPUCores: i.CPUCores, CPUThreads: i.CPUThreads, MemoryBytes: i.MemoryBytes, GpuNote: i.GPUNote,
+		Gpus: []GPU{}, StorageRoots: []StorageRoot{},
+	}
+	for _, g := range i.GPUs {
+		shown.Gpus = append(shown.Gpus, GPU(g))
+	}
+	for _, s := range i.StorageRoots {
+		shown.StorageRoots = append(shown.StorageRoots, StorageRoot(s))
+	}
+	return shown
+}

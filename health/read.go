@@ -12,9 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/node"
 )
 
-// Inventory is a node's newest inventory as it is shown. A fact that the machine doesn't give is nil.
+// Inventory is a node's newest inventory as it is shown. A fact that the machine doesn't give is nil or empty.
 type Inventory struct {
 	NodeID string
 	// ReportedAt is when it came, by the database's clock.
@@ -22,29 +23,29 @@ type Inventory struct {
 	// Stale says that it is not of the node's present live session.
 	Stale bool
 	// OS is the operating system's name and version.
-	OS *string
+	OS node.Text
 	// Kernel is the kernel's version.
-	Kernel *string
+	Kernel node.Text
 	// Vendor made the machine.
-	Vendor *string
+	Vendor node.Text
 	// Model is the machine's.
-	Model *string
+	Model node.Text
 	// Serial is the machine's.
-	Serial *string
+	Serial node.Text
 	// CPUModel is the processor's model.
-	CPUModel *string
+	CPUModel node.Text
 	// CPUArch is its architecture, like amd64.
-	CPUArch *string
+	CPUArch node.Text
 	// CPUCores are the physical cores.
 	CPUCores *int
 	// CPUThreads are the hardware threads.
 	CPUThreads *int
 	// MemoryBytes is the memory, as text since it passes 32 bits.
-	MemoryBytes *string
+	MemoryBytes node.Text
 	// GPUs are the accelerators.
 	GPUs []Gpu
 	// GPUNote says why none was found.
-	GPUNote *string
+	GPUNote node.Text
 	// StorageRoots are the file systems.
 	StorageRoots []StorageRoot
 	// Facts are all of it.
@@ -93,18 +94,18 @@ func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[strin
 
 func (i *Inventory) show() {
 	f := i.Facts
-	i.OS, i.Kernel = known(osName(f.OS)), known(f.Kernel.Release)
-	i.Vendor, i.Model, i.Serial = known(f.System.Vendor), known(f.System.Model), known(f.System.Serial)
-	i.CPUModel, i.CPUArch, i.CPUCores, i.CPUThreads = known(f.CPU.Model), known(f.CPU.Arch), known(f.CPU.Cores), known(f.CPU.Threads)
+	i.OS, i.Kernel = node.Text(osName(f.OS)), node.Text(f.Kernel.Release)
+	i.Vendor, i.Model, i.Serial = node.Text(f.System.Vendor), node.Text(f.System.Model), node.Text(f.System.Serial)
+	i.CPUModel, i.CPUArch, i.CPUCores, i.CPUThreads = node.Text(f.CPU.Model), node.Text(f.CPU.Arch), known(f.CPU.Cores), known(f.CPU.Threads)
 	if f.MemoryBytes > 0 {
-		i.MemoryBytes = known(strconv.FormatUint(f.MemoryBytes, 10))
+		i.MemoryBytes = node.Text(strconv.FormatUint(f.MemoryBytes, 10))
 	}
 	i.GPUs, i.StorageRoots = []Gpu{}, []StorageRoot{}
 	for _, g := range f.GPUs {
 		i.GPUs = append(i.GPUs, Gpu{UUID: g.UUID, Model: g.Model, MemoryBytes: strconv.FormatUint(g.MemoryBytes, 10)})
 	}
 	if at := slices.IndexFunc(f.Notes, func(note string) bool { return strings.Contains(strings.ToLower(note), "gpu") }); at >= 0 {
-		i.GPUNote = &f.Notes[at]
+		i.GPUNote = node.Text(f.Notes[at])
 	}
 	for _, s := range f.FileSystems {
 		i.StorageRoots = append(i.StorageRoots, StorageRoot{Path: s.Path, FsType: s.Kind, SizeBytes: strconv.FormatUint(s.SizeBytes, 10)})
@@ -118,11 +119,10 @@ func osName(o OS) string {
 	return strings.TrimSpace(o.ID + " " + o.Version)
 }
 
-// known gives nil for what is not.
-func known[T comparable](v T) *T {
-	var zero T
-	if v == zero {
+// known gives nil for a number that is not known.
+func known(n int) *int {
+	if n == 0 {
 		return nil
 	}
-	return &v
+	return &n
 }

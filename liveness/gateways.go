@@ -124,7 +124,7 @@ type Gone struct {
 	Reason string
 }
 
-// Check looks at sessions that are held, by one statement, and gives those that must end: the node is deleted, its identity or credential no longer
+// Check looks at sessions that are held, by one statement, and gives those that must end: the node is deleted, its identity or certificate no longer
 // counts, or a newer session took over elsewhere.
 func (s *Store) Check(ctx context.Context, held []Held) ([]Gone, error) {
 	if len(held) == 0 {
@@ -141,11 +141,12 @@ func (s *Store) Check(ctx context.Context, held []Held) ([]Gone, error) {
 		  select x.node_id, x.number, case
 		    when n.id is null or n.deleted_at is not null then 'DELETED'
 		    when n.credential = 'QUARANTINED' then 'QUARANTINED'
-		    when n.credential <> 'TRUSTED' or n.identity_generation <> x.generation then 'REVOKED'
-		    when s.number is distinct from x.number then 'SUPERSEDED'
+		    when n.credential <> 'TRUSTED' or n.identity_generation <> x.generation or c.serial is null or c.state = 'REVOKED' then 'REVOKED'
+		    when s.number is distinct from x.number or c.state = 'SUPERSEDED' then 'SUPERSEDED'
 		  end as reason
 		  from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) as x(node_id, number, generation, serial)
 		  left join nodes n on n.id = x.node_id
+		  left join node_certs c on c.serial = x.serial
 		  left join node_sessions s on s.node_id = x.node_id) looked
 		where reason is not null`, ids, numbers, generations, serials)
 	if err != nil {
