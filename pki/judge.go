@@ -80,6 +80,7 @@ type Verdict struct {
 	PoolID     string
 	Generation int64
 	Serial     string
+	NotBefore  time.Time
 	NotAfter   time.Time
 	// FirstUse says that the certificate has not been used before; Admit notes it, and with a pending one puts it in the old one's place.
 	FirstUse bool
@@ -109,7 +110,7 @@ func (s *Store) judge(ctx context.Context, q db.Querier, leaf *x509.Certificate)
 		s.Log.InfoContext(ctx, "a certificate of ours is no node's", "error", err)
 		return Verdict{}, RefusedUnknown, nil
 	}
-	v := Verdict{NodeID: nodeID, Generation: generation, Serial: SerialText(leaf.SerialNumber), NotAfter: leaf.NotAfter}
+	v := Verdict{NodeID: nodeID, Generation: generation, Serial: SerialText(leaf.SerialNumber), NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}
 	var state, keyFingerprint string
 	var recorded, current int64
 	var credential node.Credential
