@@ -67,9 +67,8 @@ type Tx struct {
 }
 
 type deferred struct {
-	rank Rank
-	sql  string
-	args []any
+	rank      Rank
+	statement func() (sql string, args []any)
 }
 
 func (d *DB) begin(ctx context.Context) (*Tx, error) {
@@ -113,7 +112,20 @@ func (tx *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 // AtCommit adds a statement to the final batch. Statements run by rank, and within a rank in the order of their adding; none runs when the
 // transaction fails. An argument of type [Late] is computed when the batch is sent.
 func (tx *Tx) AtCommit(rank Rank, sql string, args ...any) {
-	tx.final = append(tx.final, deferred{rank: rank, sql: sql, args: args})
+	tx.AtCommitFunc(rank, func() (string, []any) {
+		args := slices.Clone(args)
+		for i, a := range args {
+			if late, ok := a.(Late); ok {
+				args[i] = late()
+			}
+		}
+		return sql, args
+	})
+}
+
+// AtCommitFunc adds a statement to the final batch as [Tx.AtCommit] does; what it is, is asked when the batch is sent.
+func (tx *Tx) AtCommitFunc(rank Rank, statement func() (sql string, args []any)) {
+	tx.final = append(tx.final, deferred{rank: rank, statement: statement})
 }
 
 // Attached gives the value that a package keeps with this transaction under its own key, made at the first call.
@@ -155,13 +167,8 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	slices.SortStableFunc(tx.final, func(a, b deferred) int { return int(a.rank - b.rank) })
 	batch := &pgx.Batch{}
 	for _, d := range tx.final {
-		args := slices.Clone(d.args)
-		for i, a := range args {
-			if late, ok := a.(Late); ok {
-				args[i] = late()
-			}
-		}
-		batch.Queue(d.sql, args...)
+		sql, args := d.statement()
+		batch.Queue(sql, args...)
 	}
 	batch.Queue("commit")
 
@@ -234,8 +241,9 @@ func (tx *Tx) lost(ctx context.Context, err error) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		switch pg.Code[:2] {
-		case "08", "53", "57": // connection_exception, insufficient_resources, operator_intervention
+		switch {
+		case pg.Code == "25P03", pg.Code == "25P04": // idle_in_transaction_session_timeout, transaction_timeout
+		case slices.Contains([]string{"08", "53", "57"}, pg.Code[:2]): // connection_exception, insufficient_resources, operator_intervention
 		default:
 			return err
 		}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/id"
 )
@@ -78,55 +76,84 @@ func Append(tx *db.Tx, e Entry) error {
 			return fmt.Errorf("event %s: %w", e.Type, err)
 		}
 	}
-	t := tx.Attached(tailKey{}, func() any {
-		t := &tail{}
-		tx.AtCommit(db.RankLog, insertEvents, db.Late(func() any { return t.named() }))
-		return t
-	}).(*tail)
-	t.add(e, data)
+	b := tx.Attached(batchKey{}, func() any {
+		b := &batch{}
+		tx.AtCommitFunc(db.RankLog, b.statement)
+		return b
+	}).(*batch)
+	b.entries, b.data = append(b.entries, e), append(b.data, string(data))
 	return nil
 }
 
-type tailKey struct{}
+type batchKey struct{}
 
-// tail is what one transaction will write, by column.
-type tail struct {
-	ids, types, tenants, nodes, actors, reasons, requests, data, full, reduced []string
+// batch is what one transaction will write.
+type batch struct {
+	entries []Entry
+	data    []string
 }
 
-func (t *tail) add(e Entry, data []byte) {
-	t.ids = append(t.ids, id.New(id.Event))
-	t.types = append(t.types, e.Type)
-	t.tenants = append(t.tenants, e.TenantID)
-	t.nodes = append(t.nodes, e.NodeID)
-	t.actors = append(t.actors, e.Actor)
-	t.reasons = append(t.reasons, e.Reason)
-	t.requests = append(t.requests, e.RequestID)
-	t.data = append(t.data, string(data))
-	// Tenants are slugs, so a comma can join them; an array of arrays would have to be rectangular.
-	t.full = append(t.full, strings.Join(e.Audience.Full, ","))
-	t.reduced = append(t.reduced, strings.Join(e.Audience.Reduced, ","))
-}
-
-func (t *tail) named() pgx.NamedArgs {
-	return pgx.NamedArgs{
-		"ids": t.ids, "types": t.types, "tenants": t.tenants, "nodes": t.nodes, "actors": t.actors, "reasons": t.reasons,
-		"requests": t.requests, "data": t.data, "full": t.full, "reduced": t.reduced, "n": len(t.ids),
-	}
-}
-
-// insertEvents moves the clock and writes the events in one statement. The update waits for the transaction that holds the clock, and a later
-// statement of the batch reads the position from event_clock.
-const insertEvents = `
+// The two statements move the clock and write the events in one. The update waits for the transaction that holds the clock, and a later statement
+// of the batch reads the position from event_clock.
+const (
+	moveClock = `
 with clock as (
-  update event_clock set position = position + @n, at = greatest(clock_timestamp(), at + interval '1 microsecond')
+  update event_clock set position = position + $1, at = greatest(clock_timestamp(), at + interval '1 microsecond')
   returning position, at, epoch
 ), written as (
   insert into events (position, at, id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for)
-  select clock.position - @n + e.place, clock.at, e.id, e.type, e.tenant_id, nullif(e.node_id, ''), e.actor, nullif(e.reason, ''),
+  select `
+
+	// insertOne is for the common case: without arrays to take apart PostgreSQL plans it once, which is most of the cost.
+	insertOne = moveClock + `clock.position, clock.at, $2, $3, $4, nullif($5, ''), $6, nullif($7, ''), nullif($8, ''), $9::jsonb, $10::text[], $11::text[]
+  from clock
+)
+select position, at, epoch from clock`
+
+	insertMany = moveClock + `clock.position - $1 + e.place, clock.at, e.id, e.type, e.tenant_id, nullif(e.node_id, ''), e.actor, nullif(e.reason, ''),
          nullif(e.request_id, ''), e.data, string_to_array(e.full_for, ','), string_to_array(e.reduced_for, ',')
-  from clock, unnest(@ids::text[], @types::text[], @tenants::text[], @nodes::text[], @actors::text[], @reasons::text[], @requests::text[],
-    @data::jsonb[], @full::text[], @reduced::text[])
+  from clock, unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::jsonb[], $10::text[], $11::text[])
     with ordinality as e (id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for, place)
 )
 select position, at, epoch from clock`
+)
+
+func (b *batch) statement() (sql string, args []any) {
+	n := len(b.entries)
+	if n == 1 {
+		e := b.entries[0]
+		return insertOne, []any{
+			n, id.New(id.Event), e.Type, e.TenantID, e.NodeID, e.Actor, e.Reason, e.RequestID, b.data[0],
+			tenants(e.Audience.Full), tenants(e.Audience.Reduced),
+		}
+	}
+	column := func(of func(e *Entry) string) []string {
+		c := make([]string, n)
+		for i := range b.entries {
+			c[i] = of(&b.entries[i])
+		}
+		return c
+	}
+	return insertMany, []any{
+		n,
+		column(func(*Entry) string { return id.New(id.Event) }),
+		column(func(e *Entry) string { return e.Type }),
+		column(func(e *Entry) string { return e.TenantID }),
+		column(func(e *Entry) string { return e.NodeID }),
+		column(func(e *Entry) string { return e.Actor }),
+		column(func(e *Entry) string { return e.Reason }),
+		column(func(e *Entry) string { return e.RequestID }),
+		b.data,
+		// Tenants are slugs, so a comma can join them; an array of arrays would have to be rectangular.
+		column(func(e *Entry) string { return strings.Join(e.Audience.Full, ",") }),
+		column(func(e *Entry) string { return strings.Join(e.Audience.Reduced, ",") }),
+	}
+}
+
+// tenants is never null.
+func tenants(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}
