@@ -35,7 +35,14 @@ const server = process.env.BETTER_COMPUTE_SERVER ?? "http://127.0.0.1:8080";
 
 export default defineConfig({
 	plugins: [react(), tailwindcss(), precompressed()],
-	build: { outDir: "dist", emptyOutDir: false, target: "es2023", modulePreload: { polyfill: false }, assetsInlineLimit: 0 },
+	build: {
+		outDir: "dist",
+		emptyOutDir: false,
+		target: "es2023",
+		modulePreload: { polyfill: false },
+		assetsInlineLimit: 0,
+		chunkSizeWarningLimit: 700,
+	},
 	server: {
 		host: "127.0.0.1",
 		proxy: {

@@ -259,6 +259,10 @@ await check("a drain of a booked node waits and names its blocker, then is drain
 	await dialog.getByLabel("Reason").fill("replace PSU");
 	await dialog.getByRole("button", { name: "Drain", exact: true }).click();
 	await dialog.waitFor({ state: "detached" });
+	const again = row(node.id).getByRole("button", { name: `Drain ${node.hostname}` });
+	must((await again.getAttribute("aria-disabled")) === "true", "a drain is offered while one runs");
+	await again.hover();
+	must(/drain/.test(await page.getByRole("tooltip").innerText()), "it does not say why it is not offered");
 	await until("the row names what is left", async () => /1 left, empty in (59 min|1 h)/.test(await rowText(node.id)));
 	await row(node.id).click({ position: { x: 300, y: 8 } });
 	await page.keyboard.press("Enter");
@@ -374,10 +378,14 @@ await check("nothing asked another host, and no error was thrown or logged", asy
 	must(problems.length === 0, problems.join("\n"));
 });
 
-await check("signing out ends the session on the server", async () => {
+await check("signing out ends the session on the server, for every page of it", async () => {
 	await page.setViewportSize({ width: 1440, height: 860 });
+	const other = await context.newPage();
+	await other.goto(`${base}/nodes?tenant=${tenant}`);
+	await live(other).waitFor();
 	await page.getByRole("button", { name: "Sign out" }).click();
 	await page.getByText("You are signed out").waitFor();
+	await other.getByText("You are signed out").waitFor({ timeout: 30_000 });
 	await page.goto(`${base}/nodes`);
 	await page.getByText("You are signed out").waitFor();
 });
