@@ -38,8 +38,8 @@ type client struct {
 	http     *http.Client
 	// skew is the server's clock minus ours, so that ages are right on a machine whose clock is wrong.
 	skew time.Duration
-	// quiet is how long a stream may say nothing before it counts as dead.
-	quiet time.Duration
+	// patience bounds one call, and quiet is how long a stream may say nothing before it counts as dead.
+	patience, quiet time.Duration
 }
 
 func newClient(server, token string) (*client, error) {
@@ -58,6 +58,7 @@ func newClient(server, token string) (*client, error) {
 	return &client{
 		endpoint: strings.TrimRight(u.String(), "/") + "/graphql",
 		token:    token,
+		patience: answerTimeout,
 		quiet:    quietFor,
 		http: &http.Client{
 			Transport: transport,
@@ -97,7 +98,7 @@ func (c *client) do(ctx context.Context, op operation, variables map[string]any,
 }
 
 func (c *client) once(ctx context.Context, body []byte, out any) error {
-	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	bounded, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(bounded, http.MethodPost, c.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -214,8 +215,8 @@ func (c *client) unreached(ctx context.Context, err error) error {
 	case errors.As(err, &untrusted):
 		return &Error{Code: string(fault.Unavailable), Message: fmt.Sprintf("the certificate of %s is not trusted: %v", c.endpoint, untrusted.Err), cause: err}
 	case errors.As(err, &netTimeout) && netTimeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		// Having waited that long once is enough: no passing fault, so no second try.
-		return &Error{Code: string(fault.Unavailable), Message: fmt.Sprintf("%s does not answer", c.endpoint), cause: err}
+		// It passes, perhaps; but a call that has waited that long is not made again.
+		return unavailable(err, "%s does not answer", c.endpoint)
 	}
 	var plain *url.Error
 	if errors.As(err, &plain) {

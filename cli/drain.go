@@ -142,7 +142,7 @@ func (w *drainWait) watch(ctx context.Context) error {
 		}
 	}
 	f := &follower{
-		c: w.c, tenant: w.tenant, nodeID: w.nodeID, after: w.cursor,
+		c: w.c, tenant: w.tenant, nodeID: w.nodeID, after: w.cursor, known: true,
 		types: []string{"node.drained", "node.uncordoned", "node.deleted", "reservation.", "allocation."},
 		lost:  func(error) { _ = hand(step{note: "connection lost, coming back; " + goesOn}) },
 		back:  func() { _ = hand(step{note: "reconnected, no events missed", look: true}) },

@@ -143,6 +143,7 @@ func (a *app) followEvents(ctx context.Context, nodeID string, types []string, a
 	if err != nil {
 		return err
 	}
+	known := false
 	if after == "" {
 		var answer struct {
 			Log struct {
@@ -152,10 +153,11 @@ func (a *app) followEvents(ctx context.Context, nodeID string, types []string, a
 		if err := c.do(ctx, opLog, map[string]any{"tenantId": tenant}, &answer); err != nil {
 			return err
 		}
-		after = answer.Log.Head
+		after, known = answer.Log.Head, true
 	}
 	f := &follower{
-		c: c, tenant: tenant, nodeID: nodeID, types: types, after: after,
+		known: known,
+		c:     c, tenant: tenant, nodeID: nodeID, types: types, after: after,
 		lost: func(err error) { a.say("# connection lost (%v); coming back", err) },
 		back: func() { a.say("# reconnected, no events missed") },
 	}

@@ -63,6 +63,7 @@ type fake struct {
 	seen      map[string]object // answers by request id
 	failures  []failure
 	ops       []string
+	proxied   []int  // answers to the next attempts at a stream
 	input     object // of the newest mutation
 	subs      int    // subscriptions that have begun, ever
 	again     bool   // sends the event at the cursor once more
@@ -108,7 +109,12 @@ func newNode(id, hostname string, version int) object {
 		},
 		"placeable": object{"placeable": true, "because": []any{}}, "placeableFor": "ALL", "statusSentence": "in service", "outSince": nil,
 		"controls":            []any{object{"control": "cordon", "action": "compute:nodes:cordon", "enabled": true, "because": nil}},
-		"liveAllocationCount": 0, "inventory": nil, "createdAt": "2026-11-20T09:00:00Z",
+		"liveAllocationCount": 0, "inventory": object{
+			"reportedAt": "2026-11-29T12:00:00Z", "stale": false, "os": "Debian 12", "kernel": "6.1.0", "vendor": nil, "model": nil, "serial": nil,
+			"cpuModel": "EPYC 9554", "cpuArch": "amd64", "cpuCores": 64, "cpuThreads": 128, "memoryBytes": "824633720832",
+			"gpus": []any{object{"uuid": "GPU-1", "model": "H100", "memoryBytes": "85899345920"}}, "gpuNote": nil,
+			"storageRoots": []any{object{"path": "/", "fsType": "ext4", "sizeBytes": "1"}},
+		}, "createdAt": "2026-11-20T09:00:00Z",
 	}
 }
 
@@ -658,6 +664,13 @@ func (f *fake) stream(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	f.mu.Lock()
 	if f.server == nil {
 		f.mu.Unlock()
+		return
+	}
+	if len(f.proxied) > 0 {
+		status := f.proxied[0]
+		f.proxied = f.proxied[1:]
+		f.mu.Unlock()
+		w.WriteHeader(status)
 		return
 	}
 	f.streams.Add(1)

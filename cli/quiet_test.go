@@ -2,8 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,4 +86,42 @@ func TestQuietServer(t *testing.T) {
 		require.Equal(t, ExitUnauthenticated, asError(err).Exit())
 		require.Contains(t, err.Error(), "the token has expired")
 	})
+}
+
+// TestHangingServer: a server that takes a call and never answers is given up after a bound.
+func TestHangingServer(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body)
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	c, err := newClient(server.URL, "t")
+	require.NoError(t, err)
+	t.Cleanup(c.http.CloseIdleConnections)
+	c.patience = 100 * time.Millisecond
+
+	err = c.do(t.Context(), opTenants, nil, &struct{}{})
+	require.Equal(t, ExitUnreachable, asError(err).Exit())
+	require.Contains(t, err.Error(), "does not answer")
+	require.Positive(t, calls.Load())
+
+	err = c.subscribe(t.Context(), opNodeEvents, nil, func() {}, func(json.RawMessage) error { return nil })
+	require.Equal(t, ExitUnreachable, asError(err).Exit())
+}
+
+// TestRecent: the memory for ids is bounded, and forgets the oldest first.
+func TestRecent(t *testing.T) {
+	t.Parallel()
+	var r recent
+	for i := range 5000 {
+		require.True(t, r.add(strconv.Itoa(i)))
+		require.False(t, r.add(strconv.Itoa(max(0, i-1000))))
+	}
+	require.Len(t, r.held, len(r.ring))
+	require.True(t, r.add("0"))
 }

@@ -103,7 +103,7 @@ func (c *client) subscribe(ctx context.Context, op operation, variables map[stri
 
 // dial opens the websocket. A refusal comes as an HTTP answer.
 func (c *client) dial(ctx context.Context) (*websocket.Conn, error) {
-	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	bounded, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	conn, response, err := websocket.Dial(bounded, "ws"+strings.TrimPrefix(c.endpoint, "http"), &websocket.DialOptions{
 		HTTPClient:   c.http,
@@ -227,6 +227,9 @@ type follower struct {
 	types  []string
 	// after is the place to go on from. It is never empty: a follower that began without one could miss what happens before its first event.
 	after string
+	// known says that the server has answered before: whatever keeps it from answering now may pass. A server that never did is given up at once
+	// when its name or certificate is wrong.
+	known bool
 	seen  recent
 
 	// lost and back, where set, are called when the connection broke, and when the server has taken the subscription again.
@@ -246,7 +249,7 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 			variables["types"] = f.types
 		}
 		err := f.c.subscribe(ctx, opNodeEvents, variables, func() {
-			pause, faults = firstReturn, 0
+			pause, faults, f.known = firstReturn, 0, true
 			if broken && f.back != nil {
 				f.back()
 			}
@@ -255,9 +258,7 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 		switch {
 		case errors.Is(err, errEnough):
 			return nil
-		case asError(err).Code == string(fault.Internal) && faults < mostFaults:
-			faults++
-		case !passing(err):
+		case !passing(err) && !f.mayPass(asError(err), &faults):
 			return err
 		}
 		if !broken && f.lost != nil {
@@ -269,6 +270,18 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 		}
 		pause = min(2*pause, longestReturn)
 	}
+}
+
+// mayPass says whether to come back after an end that says of itself that it won't pass.
+func (f *follower) mayPass(e *Error, faults *int) bool {
+	switch e.Code {
+	case string(fault.Unavailable):
+		return f.known
+	case string(fault.Internal):
+		*faults++
+		return *faults <= mostFaults
+	}
+	return false
 }
 
 func (f *follower) take(data json.RawMessage, each func(doc[event]) error) error {

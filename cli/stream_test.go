@@ -177,6 +177,29 @@ func TestFollow(t *testing.T) {
 		require.Contains(t, c.stderr.String(), "# reconnected, no events missed")
 	})
 
+	t.Run("a proxy's answers while the server is away are no reason to give up", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := run(t, f, nil, "nodes", "events", "--follow", "--count", "1", "-o", "name")
+		f.until(t, "the first subscription", func() bool { return f.subs == 1 })
+		f.stop()
+		f.do(func() { f.proxied = []int{502, 404, 503} })
+		f.start(t)
+		f.until(t, "the proxy's answers to be used up", func() bool { return len(f.proxied) == 0 && f.subs == 2 })
+		f.do(func() {
+			f.write("NodeCordonEvent", "node.cordoned", f.find(nodeA), "alex", nil, object{"cancelledDrainId": nil})
+		})
+		c.ends(t, cli.ExitOK)
+	})
+
+	t.Run("a server that never answered is given up when it is none", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		f.do(func() { f.proxied = []int{404} })
+		c := run(t, f, nil, "nodes", "events", "--follow", "--after", "log-0")
+		c.ends(t, cli.ExitUnreachable)
+	})
+
 	t.Run("a server that starts may fail a few times, a broken one ends it with 1", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
