@@ -66,7 +66,7 @@ func (g *Gateway) join(w http.ResponseWriter, r *http.Request) {
 		g.refuse(ctx, w, err)
 		return
 	}
-	g.Log.InfoContext(ctx, "a machine has joined", "node", answer.NodeID, "hostname", req.Hostname, "from", from)
+	g.Log.DebugContext(ctx, "a join was answered", "node", answer.NodeID, "from", from)
 	write(w, http.StatusOK, answer)
 }
 
