@@ -32,20 +32,20 @@ var needs = map[string]need{
 }
 
 // Need skips the test, or fails it where BC_TEST_REQUIRE asks for that, unless everything it names is here.
-func Need(t testing.TB, names ...string) {
-	t.Helper()
+func Need(tb testing.TB, names ...string) {
+	tb.Helper()
 	for _, name := range names {
 		n, known := needs[name]
 		if !known {
-			t.Fatalf("testenv: nobody knows the need %q", name)
+			tb.Fatalf("testenv: nobody knows the need %q", name)
 		}
 		if n.here() {
 			continue
 		}
 		if must := strings.Split(os.Getenv("BC_TEST_REQUIRE"), ","); slices.Contains(must, "all") || slices.Contains(must, name) {
-			t.Fatalf("needs %s, which BC_TEST_REQUIRE asks for; %s", name, n.get)
+			tb.Fatalf("needs %s, which BC_TEST_REQUIRE asks for; %s", name, n.get)
 		}
-		t.Skipf("NOT RUN: needs %s; %s", name, n.get)
+		tb.Skipf("NOT RUN: needs %s; %s", name, n.get)
 	}
 }
 

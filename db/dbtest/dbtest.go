@@ -56,23 +56,23 @@ func WithLog(log *slog.Logger) Option { return func(c *db.Config) { c.Log = log 
 func With(change func(*db.Config)) Option { return change }
 
 // New gives a database with the schema, closed and dropped when the test ends. Locks taken against the order fail (db.Config.Strict).
-func New(t testing.TB, opts ...Option) *db.DB {
-	t.Helper()
-	c := db.Config{URL: create(t, true), MaxConns: 10, Application: "test " + t.Name(), Strict: true}
+func New(tb testing.TB, opts ...Option) *db.DB {
+	tb.Helper()
+	c := db.Config{URL: create(tb, true), MaxConns: 10, Application: "test " + tb.Name(), Strict: true}
 	for _, o := range opts {
 		o(&c)
 	}
-	d, err := db.Open(t.Context(), c)
+	d, err := db.Open(tb.Context(), c)
 	if err != nil {
-		t.Fatalf("dbtest: %v", err)
+		tb.Fatalf("dbtest: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		closed := make(chan struct{})
 		go func() { defer close(closed); d.Close() }()
 		select {
 		case <-closed:
 		case <-time.After(10 * time.Second):
-			t.Errorf("dbtest: the test ended and still holds a connection of its database")
+			tb.Errorf("dbtest: the test ended and still holds a connection of its database")
 		}
 	})
 	return d
@@ -82,43 +82,43 @@ func New(t testing.TB, opts ...Option) *db.DB {
 func URL(d *db.DB) string { return d.URL() }
 
 // Empty gives the connection string of a database without any schema, for tests of the migrations themselves.
-func Empty(t testing.TB) string {
-	t.Helper()
-	return create(t, false)
+func Empty(tb testing.TB) string {
+	tb.Helper()
+	return create(tb, false)
 }
 
 // create makes the database and sees to its end.
-func create(t testing.TB, schema bool) string {
-	t.Helper()
+func create(tb testing.TB, schema bool) string {
+	tb.Helper()
 	admin, err := server()
 	if err != nil {
-		t.Fatalf("dbtest: no PostgreSQL for the tests: %v", err)
+		tb.Fatalf("dbtest: no PostgreSQL for the tests: %v", err)
 	}
-	ctx := context.WithoutCancel(t.Context()) // the end comes after the test's context
+	ctx := context.WithoutCancel(tb.Context()) // the end comes after the test's context
 	name := strings.ToLower(rand.Text())
 	sql := "create database " + freshPrefix + name + " template template0"
 	if schema {
 		template, err := makeTemplate(ctx, admin)
 		if err != nil {
-			t.Fatalf("dbtest: the template database: %v", err)
+			tb.Fatalf("dbtest: the template database: %v", err)
 		}
 		sql = "create database " + freshPrefix + name + " template " + template + " strategy file_copy"
 	}
 	if err := run(ctx, admin, sql); err != nil {
-		t.Fatalf("dbtest: %v", err)
+		tb.Fatalf("dbtest: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := finish(ctx, t, admin, name); err != nil {
-			t.Errorf("dbtest: %v", err)
+	tb.Cleanup(func() {
+		if err := finish(ctx, tb, admin, name); err != nil {
+			tb.Errorf("dbtest: %v", err)
 		}
 	})
 	return database(admin, freshPrefix+name)
 }
 
 // finish drops the database of a test that passed, and keeps that of one that failed.
-func finish(ctx context.Context, t testing.TB, admin, name string) error {
-	t.Helper()
-	if !t.Failed() {
+func finish(ctx context.Context, tb testing.TB, admin, name string) error {
+	tb.Helper()
+	if !tb.Failed() {
 		return run(ctx, admin, "drop database "+freshPrefix+name+" with (force)")
 	}
 	// The name begins with the time, so that the oldest are known; those whose test still holds a connection cannot be renamed and are kept under
@@ -128,7 +128,7 @@ func finish(ctx context.Context, t testing.TB, admin, name string) error {
 	if err != nil {
 		kept = freshPrefix + name
 	}
-	t.Logf("dbtest: the database is kept: %s", database(admin, kept))
+	tb.Logf("dbtest: the database is kept: %s", database(admin, kept))
 	return trim(ctx, admin, keptPrefix, keptMost)
 }
 
@@ -171,7 +171,7 @@ func makeTemplate(ctx context.Context, admin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	// All test programs come here at once: one makes it, the others wait and find it made.
 	key := int64(binary.BigEndian.Uint64(hash[:8]))
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock($1)", key); err != nil {
@@ -252,7 +252,7 @@ func list(ctx context.Context, admin, prefix string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	rows, err := conn.Query(ctx, "select datname::text from pg_database where starts_with(datname::text, $1)", prefix)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/testenv"
 )
 
 // The test program is also what the tests of the shared server start: a test program that uses a database and waits.
@@ -183,10 +185,14 @@ func keeper(t *testing.T, tmp string) int {
 	return s.PID
 }
 
-// scratch is a folder that PostgreSQL's user can get to.
+// scratch is a folder that PostgreSQL's user can get to, which t.TempDir is not for root.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bc-dbtest-test-")
+	base := os.Getenv("TMPDIR")
+	if base == "" {
+		base = cmp.Or(testenv.Memory(), os.TempDir())
+	}
+	dir, err := os.MkdirTemp(base, "bc-dbtest-test-") //nolint:usetesting // see above
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir

@@ -23,6 +23,7 @@ import (
 
 	"github.com/better-compute/better-compute/db/embedded"
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/testenv"
 )
 
 // The folder of the shared server, in memory or in the temporary folder (TMPDIR, if set, decides), holds:
@@ -75,16 +76,13 @@ func given() (string, error) {
 	return text, nil
 }
 
-// inUse keeps the file open, and with it the lock, until the process ends.
-var inUse *os.File
-
 func attach() (string, error) {
 	dir, err := home()
 	if err != nil {
 		return "", err
 	}
 	// From here on no keeper ends the server.
-	if inUse, err = flock(filepath.Join(dir, "use.lock"), syscall.LOCK_SH); err != nil {
+	if err := hold(filepath.Join(dir, "use.lock")); err != nil {
 		return "", err
 	}
 	turn, err := flock(filepath.Join(dir, "start.lock"), syscall.LOCK_EX)
@@ -122,7 +120,7 @@ func home() (string, error) {
 	}
 	base := os.Getenv("TMPDIR")
 	if base == "" {
-		base = cmp.Or(memory(), os.TempDir())
+		base = cmp.Or(testenv.Memory(), os.TempDir())
 	}
 	dir := filepath.Join(base, name)
 	mode := os.FileMode(0o700)
@@ -142,18 +140,29 @@ func home() (string, error) {
 	return dir, os.Chmod(dir, mode)
 }
 
+// hold takes a lock shared, for as long as the process lives: nobody closes its file, and no garbage collector knows of it.
+func hold(path string) error {
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CREAT|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	return wait(fd, syscall.LOCK_SH)
+}
+
+func wait(fd, how int) error {
+	for {
+		if err := syscall.Flock(fd, how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
 func flock(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
+	if err := wait(int(f.Fd()), how); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -246,7 +246,7 @@ func (p *place) copied(native string, durable bool) (string, error) {
 	}
 	home := p.binHome()
 	if home == rootHome {
-		if err := os.MkdirAll(home, 0o711); err != nil {
+		if err := os.MkdirAll(home, 0o711); err != nil { //nolint:gosec // PostgreSQL's user passes through
 			return "", err
 		}
 		if !onlyRoots(home) {
@@ -295,7 +295,7 @@ func contents(native string) (files []string, hash string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	h := sha256.New()
 	for _, top := range []string{"bin", "lib", "share"} {
 		err := fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -397,8 +397,8 @@ func mkdirOpen(dir string) error {
 	if err := mkdirOpen(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // see above
 		return err
 	}
-	return os.Chmod(dir, 0o755)
+	return os.Chmod(dir, 0o755) //nolint:gosec // see above
 }

@@ -138,7 +138,7 @@ func TestCopyForRoot(t *testing.T) {
 
 	// Under a folder that others may write no program file of root's is put; under root's own folders it lies beside the data.
 	require.Equal(t, rootHome, (&place{dir: scratch(t), who: a}).binHome())
-	own, err := os.MkdirTemp("/var/lib", "bc-embedded-test-")
+	own, err := os.MkdirTemp("/var/lib", "bc-embedded-test-") //nolint:usetesting // it must not lie under a world-writable folder
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(own)) })
 	require.NoError(t, os.Chmod(own, 0o755))

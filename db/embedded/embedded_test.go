@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,7 +69,7 @@ func actServe() {
 
 // actConnect tries to connect and prints why it could not.
 func actConnect() {
-	for _, url := range strings.Fields(os.Getenv("BC_EMBEDDED_URLS")) {
+	for url := range strings.FieldsSeq(os.Getenv("BC_EMBEDDED_URLS")) {
 		conn, err := pgx.Connect(context.Background(), url)
 		if err == nil {
 			_ = conn.Close(context.Background())
@@ -84,7 +85,11 @@ var fast = map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 // scratch is a directory that PostgreSQL's user can get to, which t.TempDir is not for root.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bc-embedded-")
+	base := os.Getenv("TMPDIR")
+	if base == "" {
+		base = cmp.Or(testenv.Memory(), os.TempDir())
+	}
+	dir, err := os.MkdirTemp(base, "bc-embedded-") //nolint:usetesting // see above
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -259,7 +264,7 @@ func listening(t *testing.T, pid int) []string {
 			continue
 		}
 		require.NoError(t, err)
-		for _, line := range strings.Split(string(text), "\n") {
+		for line := range strings.SplitSeq(string(text), "\n") {
 			if f := strings.Fields(line); len(f) > 9 && own["socket:["+f[9]+"]"] {
 				found = append(found, line)
 			}

@@ -66,7 +66,7 @@ func openPlace(ctx context.Context, dataDir string, who account) (*place, error)
 	if err := who.refuseUnreachable(ctx, dir, filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the folders on the way; dir gets its mode below
 		return nil, badDir(dir, "the data directory %s cannot be made: %w", dir, err)
 	}
 	mode := os.FileMode(0o700)

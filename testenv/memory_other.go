@@ -1,0 +1,6 @@
+//go:build unix && !linux
+
+package testenv
+
+// Memory is a folder that lies in memory; nobody promises one here.
+func Memory() string { return "" }
