@@ -161,7 +161,9 @@ func (l *Log) keep(ctx context.Context, name string, part func(context.Context, 
 
 func (l *Log) connected(ctx context.Context, name string, part func(context.Context, *pgx.Conn) error) error {
 	c := l.db.Pool().Config().ConnConfig
-	c.RuntimeParams["application_name"] += " log " + name
+	// PostgreSQL cuts names at 63 bytes; the part stays readable.
+	app := c.RuntimeParams["application_name"]
+	c.RuntimeParams["application_name"] = app[:min(len(app), 40)] + " log " + name
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return err

@@ -107,7 +107,7 @@ func (m *Maintenance) Retain(ctx context.Context, olderThan time.Duration) error
 	c := m.db.Pool().Config().ConnConfig
 	c.RuntimeParams["lock_timeout"] = "2000"
 	c.RuntimeParams["statement_timeout"] = "0"
-	c.RuntimeParams["application_name"] += " retention"
+	c.RuntimeParams["application_name"] = "better-compute retention"
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return fault.Because(fault.Unavailable, err, nil, "the database does not answer; the log keeps its old months until the next run")

@@ -1,0 +1,68 @@
+package events_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/db/dbtest"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
+)
+
+// positions reads a whole list page by page.
+func positions(t *testing.T, d *db.DB, f events.ListFilter) []int64 {
+	t.Helper()
+	var all []int64
+	for {
+		list, more, err := events.List(t.Context(), d.Pool(), f)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(list), f.First)
+		for _, e := range list {
+			all = append(all, e.Position)
+		}
+		if !more {
+			return all
+		}
+		require.Len(t, list, f.First, "a page with more after it is full")
+		f.After = &all[len(all)-1]
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	// Pages of any size join to the whole, in both orders; actor and time narrow it.
+	d := dbtest.New(t)
+	var commits []db.Committed
+	for i := range 23 {
+		e := entry("acme", "node_a", "node.cordoned")
+		if i%3 == 0 {
+			e.Actor = "sam"
+		}
+		commits = append(commits, write(t, d, e))
+	}
+	every := make([]int64, 23)
+	for i := range every {
+		every[i] = int64(i + 1)
+	}
+	down := slices.Clone(every)
+	slices.Reverse(down)
+	acme := events.Filter{Tenant: "acme"}
+	for _, first := range []int{1, 5, 22, 23, 24, 500} {
+		require.Equal(t, down, positions(t, d, events.ListFilter{Filter: acme, First: first}))
+		require.Equal(t, every, positions(t, d, events.ListFilter{Filter: acme, First: first, Order: events.OldestFirst}))
+	}
+	require.Equal(t, []int64{1, 4, 7, 10, 13, 16, 19, 22}, positions(t, d, events.ListFilter{Filter: acme, Actor: "sam", First: 3, Order: events.OldestFirst}))
+	require.Equal(t, []int64{6, 7, 8, 9}, positions(t, d, events.ListFilter{
+		Filter: acme, Since: &commits[5].At, Until: &commits[9].At, First: 3, Order: events.OldestFirst,
+	}), "since is in, until is out")
+	require.Empty(t, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "other"}, First: 3}))
+	for _, bad := range []events.ListFilter{
+		{Filter: acme, First: 0}, {Filter: acme, First: 501}, {Filter: acme, First: 1, Order: "SIDEWAYS"},
+	} {
+		_, _, err := events.List(t.Context(), d.Pool(), bad)
+		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+	}
+}
