@@ -10,6 +10,7 @@ rm -f bin/test/*.log bin/test/*.json
 needs=(
     "gcc|gcc libc6-dev|the race detector"
     "chromium|chromium|the console in a browser"
+    "/usr/lib/postgresql/15/bin/postgres|postgresql-15|the database on PostgreSQL 15"
     "swtpm|swtpm swtpm-tools|joins by TPM"
 )
 missing() {

@@ -262,6 +262,7 @@ func TestForeignHome(t *testing.T) {
 	// A folder that someone else put at the known name is not used.
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
+	t.Setenv("BC_TEST_POSTGRES_BIN", "")
 	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(tmp, fmt.Sprintf("bc-dbtest-%d", os.Geteuid()))))
 	_, err := home()
 	require.ErrorContains(t, err, "bc-dbtest-")

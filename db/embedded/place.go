@@ -89,7 +89,7 @@ func refuseForeign(dir string) error {
 		return badDir(dir, "the data directory %s cannot be read: %w", dir, err)
 	}
 	ours := func(e os.DirEntry) bool {
-		return slices.Contains([]string{"pki", "admin.token", "lost+found"}, e.Name()) || strings.HasPrefix(e.Name(), binPrefix)
+		return slices.Contains([]string{"pki", "admin.token", "address", "lost+found"}, e.Name()) || strings.HasPrefix(e.Name(), binPrefix)
 	}
 	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockName }) {
 		return nil
