@@ -58,6 +58,9 @@ export function onSignedOut(callback: () => void): () => void {
 	return () => signedOut.delete(callback);
 }
 
+/** Longer than the server's own bound: an answer that is not there by then does not come. */
+const patience = 40_000;
+
 /** One query or mutation by POST. The session's cookie goes along by itself; no token is ever held by the page. */
 export async function request<Data, Variables>(
 	document: TypedDocumentString<Data, Variables>,
@@ -65,17 +68,18 @@ export async function request<Data, Variables>(
 	signal?: AbortSignal,
 ): Promise<Data> {
 	let response: Response;
+	const late = AbortSignal.timeout(patience);
 	try {
 		response = await fetch("/graphql", {
 			method: "POST",
 			headers: { "content-type": "application/json", accept: "application/graphql-response+json, application/json" },
 			credentials: "same-origin",
 			body: JSON.stringify({ query: document.toString(), variables }),
-			signal: signal ?? null,
+			signal: signal ? AbortSignal.any([signal, late]) : late,
 		});
 	} catch (e) {
 		if (signal?.aborted) throw e;
-		throw new ApiError("NETWORK", "the server cannot be reached");
+		throw new ApiError("NETWORK", late.aborted ? "the server did not answer in time" : "the server cannot be reached");
 	}
 	const requestId = response.headers.get("x-request-id");
 	let body: { data?: Data | null; errors?: unknown[] };

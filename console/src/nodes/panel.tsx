@@ -214,7 +214,8 @@ function Body({
 			{detail && detail.id === n.id && (
 				<>
 					<Section title={`Allocations (${n.liveAllocationCount} live)`}>
-						<Allocations list={detail.allocations.nodes} />
+						{/* The count comes with the event itself, the list a moment later: an empty node never shows what it held. */}
+						<Allocations list={n.liveAllocationCount === 0 ? [] : detail.allocations.nodes} />
 						{detail.allocations.pageInfo.hasNextPage && <p className="text-muted">The newest 50 are shown.</p>}
 					</Section>
 					<Section title="Labels">
@@ -325,7 +326,8 @@ function Allocations({ list }: { list: readonly AllocationLine[] }) {
 							<span className="truncate font-mono">{a.reservationId}</span>
 							<Copy
 								text={`better-compute reservations release ${a.reservationId} --tenant ${a.tenantId ?? ""}`}
-								label="Copy the command that releases it"
+								label={`Copy release command of ${a.reservationId}`}
+								word="Copy release command"
 							/>
 							{a.future && <span>starts {until(a.startsAt, now)}</span>}
 						</p>

@@ -51,7 +51,7 @@ export function Hint({ text, children }: { text: string; children: ReactNode }) 
 }
 
 /** Copies a text and says so for a moment. Without the clipboard's permission it says that instead. */
-export function Copy({ text, label, className = "" }: { text: string; label: string; className?: string }) {
+export function Copy({ text, label, word = "Copy" }: { text: string; label: string; word?: string }) {
 	const [said, setSaid] = useState<string | null>(null);
 	const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
 	useEffect(() => () => clearTimeout(timer.current), []);
@@ -71,9 +71,9 @@ export function Copy({ text, label, className = "" }: { text: string; label: str
 			onClick={copy}
 			aria-label={said ?? label}
 			title={label}
-			className={`inline-flex h-6 shrink-0 items-center rounded px-1.5 text-muted text-xs hover:bg-hover hover:text-text ${className}`}
+			className="inline-flex h-6 shrink-0 items-center rounded px-1.5 text-muted text-xs hover:bg-hover hover:text-text"
 		>
-			{said ?? "Copy"}
+			{said ?? word}
 		</button>
 	);
 }
