@@ -203,9 +203,9 @@ func (a *app) eventPrinter(format string, manyNodes bool) func(context.Context, 
 }
 
 func writeColumns(w io.Writer, manyNodes bool, cells []string) error {
-	widths := []int{20, 24, 16, 24}
+	widths := []int{20, 24, 31, 24}
 	if manyNodes {
-		widths = []int{20, 24, 31, 16, 24}
+		widths = []int{20, 24, 31, 31, 24}
 	}
 	var b strings.Builder
 	for i, cell := range cells {
