@@ -287,7 +287,15 @@ func (s *live) lost(writing error) ending {
 
 // connectionEnding is the end of a session whose connection went without a Close frame.
 func connectionEnding(err error) ending {
-	return ending{err: fault.Because(fault.Unavailable, err, nil, "the connection to the gateway ended: %v", err), refused: alerted(err)}
+	return ending{err: fault.Because(fault.Unavailable, err, nil, "the connection to the gateway ended: %v", innermost(err)), refused: alerted(err)}
+}
+
+// innermost gives the error that the others of a chain are only wrapped around.
+func innermost(err error) error {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	return err
 }
 
 // alerted gives the reason when the TLS layer of the gateway refused the machine's certificate. TLS 1.3 tells it only after the handshake, on the

@@ -1,0 +1,373 @@
+// Package agent_test lets the real agent of bcd speak to a real gateway on a real database, over real TLS. Only the hardware is made up, and the
+// certificates come from an authority of the test.
+package agent_test
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/better-compute/better-compute/agent"
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/db/dbtest"
+	"github.com/better-compute/better-compute/gateway"
+	"github.com/better-compute/better-compute/gateway/wire"
+	"github.com/better-compute/better-compute/health"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
+	"github.com/better-compute/better-compute/pki/pkitest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const tenant = "acme"
+
+// patience is how long a test waits for what must come, on a machine that runs many tests at once.
+const patience = 60 * time.Second
+
+// shortLived signs the certificates of nodes for as long as a test says; 0 leaves it to the authority.
+type shortLived struct {
+	*pkitest.Issuer
+	life atomic.Int64
+}
+
+// SignNode signs a node's certificate.
+func (i *shortLived) SignNode(ctx context.Context, csr *x509.CertificateRequest, p pki.NodeProfile) ([]*x509.Certificate, error) {
+	p.Lifetime = time.Duration(i.life.Load())
+	return i.Issuer.SignNode(ctx, csr, p)
+}
+
+// bundle is an installation with one gateway that runs.
+type bundle struct {
+	db      *db.DB
+	pki     *pki.Store
+	issuer  *shortLived
+	pool    string
+	config  gateway.Config
+	address string
+	stop    func() error
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	d := dbtest.New(t)
+	authority, err := iam.NewAuthority(d)
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	nodes := &node.Store{DB: d, Authority: authority}
+	b := &bundle{db: d, issuer: &shortLived{Issuer: pkitest.NewIssuer(t)}}
+	b.pki = &pki.Store{DB: d, Authority: authority, Nodes: nodes, Issuer: b.issuer, Log: log}
+	b.exec(t, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(b.issuer.CA.Root), b.issuer.CA.TrustDomain)
+	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {
+			return err
+		}
+		pool, err := node.CreatePoolTx(ctx, tx, tenant, "default")
+		b.pool = pool.ID
+		return err
+	})
+	require.NoError(t, err)
+	certificate, err := pki.NewGatewayCertificate(t.Context(), b.issuer, log)
+	require.NoError(t, err)
+	b.config = gateway.Config{
+		ID: id.New(id.Gateway), GetCertificate: certificate.GetCertificate, Root: b.issuer.Root(), Identities: b.pki,
+		Sessions: &liveness.Store{DB: d, Nodes: nodes, Log: log}, Health: &health.Store{DB: d, Nodes: nodes, Log: log}, Log: log,
+		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
+	}
+	b.start(t, "127.0.0.1:0")
+	t.Cleanup(func() { require.NoError(t, b.stop()) })
+	return b
+}
+
+// start runs a gateway; stop ends it, once.
+func (b *bundle) start(t *testing.T, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	g := gateway.New(b.config)
+	b.address = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- g.Serve(ctx, l) }()
+	b.stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- nil
+		return err
+	}
+}
+
+func (b *bundle) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	_, err := b.db.Pool().Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// one reads one value.
+func one[T any](t *testing.T, b *bundle, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	require.NoError(t, b.db.Pool().QueryRow(t.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+// until waits until the query gives true.
+func (b *bundle) until(t *testing.T, what, sql string, args ...any) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var v bool
+		err := b.db.Pool().QueryRow(t.Context(), sql, args...).Scan(&v)
+		return err == nil && v
+	}, patience, 10*time.Millisecond, what)
+}
+
+func (b *bundle) isNow(t *testing.T, nodeID string, c node.Connectivity) {
+	t.Helper()
+	b.until(t, "the node must become "+string(c), `select connectivity = $2 from nodes where id = $1`, nodeID, c)
+}
+
+func (b *bundle) token(t *testing.T) wire.Token {
+	t.Helper()
+	made, err := b.pki.JoinTokenCreate(t.Context(), iam.System("alex"), pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.pool})
+	require.NoError(t, err)
+	token, err := wire.ParseToken(made.Secret)
+	require.NoError(t, err)
+	return token
+}
+
+// madeUp is hardware out of thin air.
+type madeUp struct{ name string }
+
+func (m madeUp) Print(context.Context) *wire.Print {
+	return &wire.Print{MachineId: m.name, BootId: "boot-1"}
+}
+func (m madeUp) Hostname(context.Context) string { return m.name }
+func (m madeUp) Inventory(context.Context) *wire.Inventory {
+	return &wire.Inventory{System: &wire.System{Hostname: m.name}, Memory: &wire.Memory{TotalBytes: 1 << 30}, Cpu: &wire.Cpu{Arch: "amd64"}}
+}
+func (m madeUp) Running(context.Context) ([]string, bool) { return nil, true }
+
+// machine is the agent on one machine; stateDir survives its restarts.
+type machine struct {
+	*agent.Agent
+	stateDir string
+}
+
+func (b *bundle) machine(t *testing.T, stateDir string) *machine {
+	t.Helper()
+	config, err := agent.Config{Servers: []string{b.address}, CAFingerprint: pki.Fingerprint(b.issuer.CA.Root), StateDir: stateDir}.Check()
+	require.NoError(t, err)
+	a := agent.New(agent.Options{Config: config, Machine: madeUp{"host-1"}, Version: "1.0.0", Log: slog.New(slog.DiscardHandler)})
+	return &machine{Agent: a, stateDir: stateDir}
+}
+
+// join makes a fresh machine a node.
+func (b *bundle) join(t *testing.T) (m *machine, nodeID string) {
+	t.Helper()
+	m = b.machine(t, filepath.Join(t.TempDir(), "state"))
+	joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+	require.NoError(t, err)
+	return m, joined.Credential.NodeID
+}
+
+// run keeps the machine's session until stop or the test's end.
+func (m *machine) run(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	stop = func() {
+		cancel()
+		err := <-ended
+		ended <- nil
+		require.NoError(t, err)
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// state waits until the machine's own status shows it.
+func (m *machine) state(t *testing.T, want agent.SessionState) agent.Session {
+	t.Helper()
+	var last agent.Session
+	require.Eventually(t, func() bool {
+		status, err := m.Status()
+		if err == nil && status.Session != nil {
+			last = *status.Session
+		}
+		return last.State == want
+	}, patience, 10*time.Millisecond, string(want))
+	return last
+}
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+
+	t.Run("a machine joins, connects and is adopted", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		status, err := m.Status()
+		require.NoError(t, err)
+		require.Equal(t, status.Key, one[string](t, b, `select key from nodes where id = $1`, nodeID))
+		require.Equal(t, status.Serial, one[string](t, b, `select serial from node_certs where node_id = $1 and state in ('PENDING', 'ACTIVE')`, nodeID),
+			"both sides spell a serial number alike")
+		m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		b.until(t, "it is adopted", `select provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
+		b.until(t, "the report says that nothing runs", `select known from node_running where node_id = $1`, nodeID)
+	})
+
+	t.Run("C8 a stopped agent leaves its node disconnected and as it was", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		stop := m.run(t)
+		b.until(t, "it is adopted", `select connectivity = 'CONNECTED' and provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
+		const kept = `select to_jsonb(n) - 'connectivity' - 'connectivity_since' - 'updated_at' from nodes n where id = $1`
+		before := one[map[string]any](t, b, kept, nodeID)
+		labels := one[int](t, b, `select count(*) from node_labels where node_id = $1`, nodeID)
+		stop()
+		b.isNow(t, nodeID, node.Disconnected)
+		require.Equal(t, before, one[map[string]any](t, b, kept, nodeID))
+		require.Equal(t, labels, one[int](t, b, `select count(*) from node_labels where node_id = $1`, nodeID))
+	})
+
+	t.Run("D7 restarted ten times it is one node", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		for range 10 {
+			again := b.machine(t, m.stateDir)
+			stop := again.run(t)
+			b.isNow(t, nodeID, node.Connected)
+			stop()
+			b.isNow(t, nodeID, node.Disconnected)
+		}
+		require.Equal(t, 1, one[int](t, b, `select count(*) from nodes`))
+		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs`))
+	})
+
+	t.Run("a gateway that stops and starts has its machine back", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		require.NoError(t, b.stop())
+		m.state(t, agent.Waiting)
+		b.start(t, b.address)
+		m.state(t, agent.Connected)
+		b.isNow(t, nodeID, node.Connected)
+	})
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+
+	t.Run("D13 a revoked certificate is refused for ever, and a fresh token brings the same node back", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		old := m.state(t, agent.Connected)
+		status, err := m.Status()
+		require.NoError(t, err)
+		stolen, err := os.ReadFile(filepath.Join(m.stateDir, "credential"))
+		require.NoError(t, err)
+		b.exec(t, `update node_certs set state = 'REVOKED', ended_at = now(), ended_by = 'alex', reason = 'stolen' where serial = $1`, status.Serial)
+		b.exec(t, `update nodes set credential = 'REVOKED' where id = $1`, nodeID)
+		refused := m.state(t, agent.Refused)
+		require.Equal(t, wire.ReasonRevoked, refused.Reason)
+		require.True(t, refused.Since.After(old.Since))
+
+		// The operator hands out a token; the running bcd goes on by itself.
+		_, err = b.machine(t, m.stateDir).Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.NoError(t, err)
+		m.state(t, agent.Connected)
+		b.until(t, "one certificate is active, one revoked",
+			`select (select count(*) from node_certs where node_id = $1 and state = 'ACTIVE') = 1
+			 and (select state from node_certs where serial = $2) = 'REVOKED'`, nodeID, status.Serial)
+		require.Equal(t, 1, one[int](t, b, `select count(*) from nodes`))
+
+		// Whoever kept the old credential is refused at the door.
+		thief := b.machine(t, filepath.Join(t.TempDir(), "state"))
+		require.NoError(t, os.Mkdir(thief.stateDir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(thief.stateDir, "credential"), stolen, 0o600))
+		thief.run(t)
+		require.Equal(t, wire.ReasonRevoked, thief.state(t, agent.Refused).Reason)
+	})
+
+	t.Run("D13 a lost credential comes back to the same node", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		require.NoError(t, os.Remove(filepath.Join(m.stateDir, "credential")))
+		again, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.NoError(t, err)
+		require.Equal(t, nodeID, again.Credential.NodeID)
+		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs where node_id = $1 and state in ('PENDING', 'ACTIVE')`, nodeID))
+	})
+
+	t.Run("D14 a lost identity is a new node, and the old row stays", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		require.NoError(t, os.RemoveAll(m.stateDir))
+		again, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.NoError(t, err)
+		require.NotEqual(t, nodeID, again.Credential.NodeID)
+		require.Equal(t, 2, one[int](t, b, `select count(*) from nodes where deleted_at is null`))
+	})
+
+	t.Run("D12 a certificate is renewed in its session, and counts from its first use on", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		// So short that the gateway asks for the renewal at once; the next one lives a day.
+		b.issuer.life.Store(int64(patience))
+		m, nodeID := b.join(t)
+		first, err := m.Status()
+		require.NoError(t, err)
+		b.issuer.life.Store(0)
+		b.exec(t, `update node_certs set not_after = clock_timestamp() + interval '5 seconds' where serial = $1`, first.Serial)
+		m.run(t)
+		b.until(t, "the new certificate is active and the old one superseded",
+			`select (select state from node_certs where serial = $2) = 'SUPERSEDED'
+			 and (select count(*) from node_certs where node_id = $1 and state = 'ACTIVE') = 1`, nodeID, first.Serial)
+		require.Eventually(t, func() bool {
+			now, err := m.Status()
+			return err == nil && now.Serial != first.Serial && now.NodeID == nodeID
+		}, patience, 10*time.Millisecond, "the machine has it as its credential")
+		m.state(t, agent.Connected)
+	})
+
+	t.Run("D16 a deleted node's machine is told so, and comes back as a new one by a reset", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		b.exec(t, `update nodes set deleted_at = now() where id = $1`, nodeID)
+		require.Equal(t, wire.ReasonDeleted, m.state(t, agent.Refused).Reason)
+		other := b.machine(t, m.stateDir)
+		_, err := other.Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.ErrorIs(t, err, agent.ErrJoined)
+		again, err := other.Join(t.Context(), agent.Join{Token: b.token(t), Reset: true})
+		require.NoError(t, err)
+		require.NotEqual(t, nodeID, again.Credential.NodeID)
+		b.isNow(t, again.Credential.NodeID, node.Connected)
+	})
+}
