@@ -264,8 +264,8 @@ func passes(f events.Filter, e events.Entry) bool {
 
 func TestQuietFollower(t *testing.T) {
 	t.Parallel()
-	// A reader whom nothing concerns does not fall out of the ring: its position goes with the tail though it never wakes, and its next event
-	// comes from the ring. The database is not read for it, which a page that can't be read would show.
+	// A reader whom nothing concerns does not fall out of the ring: its position goes with the tail though nobody calls Next, and its next event
+	// comes from the ring.
 	d := dbtest.New(t)
 	l := running(t, d, events.Options{Ring: 32})
 	f := follow(t, l, events.Filter{Tenant: "acme", NodeID: "node_quiet"}, nil)

@@ -194,7 +194,7 @@ func waitFor(ctx context.Context, conn *pgx.Conn, quiet time.Duration) (*pgconn.
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !conn.IsClosed() {
-		return nil, nil //nolint:nilnil // nothing was said, and nothing is wrong
+		return nil, nil
 	}
 	return n, err
 }

@@ -1,9 +1,11 @@
 package events_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/db/dbtest"
@@ -112,4 +114,46 @@ func TestOutage(t *testing.T) {
 		c = write(t, d, entry("acme", "node_b", "node.drained"))
 		require.Equal(t, c.Position, next(t, waiting).Position)
 	})
+}
+
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	// However many commits there are, the other processes are told at most once an interval, and always after the last one.
+	const interval = 50 * time.Millisecond
+	d := dbtest.New(t)
+	running(t, d, events.Options{Notify: interval})
+	conn, err := pgx.Connect(t.Context(), dbtest.URL(d))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = conn.Exec(t.Context(), "listen bc_log")
+	require.NoError(t, err)
+	began := time.Now()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 200 {
+			if _, err := writeErr(t.Context(), d, entry("acme", "node_a", "node.cordoned")); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	told := 0
+	for head(t, d).Position < 200 {
+		_, err := conn.WaitForNotification(t.Context())
+		require.NoError(t, err)
+		told++
+	}
+	<-done
+	require.Positive(t, told)
+	require.LessOrEqual(t, told, int(time.Since(began)/interval)+1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c := write(t, d, entry("acme", "node_a", "node.cordoned"))
+	for {
+		_, err := conn.WaitForNotification(ctx)
+		require.NoError(t, err, "the last commit is told of too")
+		if head(t, d).Position == c.Position {
+			break
+		}
+	}
 }

@@ -113,7 +113,7 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) carry(client net.Conn) {
 	var d net.Dialer
-	server, err := d.Dial(p.network, p.address) //nolint:noctx // a local socket, and the test's end closes it
+	server, err := d.Dial(p.network, p.address)
 	if err != nil {
 		_ = client.Close()
 		return
