@@ -60,24 +60,15 @@ func offered() []struct {
 	}
 }
 
-// Actions gives the actions that the operator's controls need.
-func Actions() []iam.Action {
-	var actions []iam.Action
-	for _, o := range offered() {
-		actions = append(actions, o.control.Action)
-	}
-	return actions
-}
-
 // Offers judges the operator's controls by the decisions that they themselves use: a control whose decision would do nothing or refuse is not offered.
-// may holds the actions that the caller has on a node that its tenant owns; a guest has none.
-func Offers(n *node.Node, may map[iam.Action]bool) []Offer {
+// rights are the caller's on a node that its tenant owns; a guest has none.
+func Offers(n *node.Node, rights iam.Rights) []Offer {
 	var offers []Offer
 	for _, o := range offered() {
 		offer := Offer{Control: o.control.Name, Action: o.control.Action, Enabled: true}
 		fact, err := o.control.Decide(n.Clone(), node.Act{})
 		switch {
-		case !may[o.control.Action]:
+		case !rights.May(o.control.Action):
 			offer.Enabled, offer.Because = false, "it needs "+string(o.control.Action)+" and the tenant that owns the node"
 		case err != nil:
 			offer.Enabled, offer.Because = false, err.Error()

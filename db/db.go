@@ -42,6 +42,8 @@ type Config struct {
 	IdleInTransaction time.Duration
 	// Strict makes a transaction that takes locks against the order of [Lock] fail; tests set it.
 	Strict bool
+	// Tracer hears of every statement; nil means nobody does.
+	Tracer pgx.QueryTracer
 	// Log takes what the pool has to say; nil means nowhere.
 	Log *slog.Logger
 }
@@ -112,6 +114,7 @@ func poolConfig(c Config) (*pgxpool.Config, error) {
 	params["statement_timeout"] = millis(orDefault(c.StatementTimeout, 15*time.Second))
 	params["idle_in_transaction_session_timeout"] = millis(orDefault(c.IdleInTransaction, 10*time.Second))
 	params["timezone"] = "UTC"
+	pc.ConnConfig.Tracer = c.Tracer
 	pc.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},

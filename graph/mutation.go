@@ -47,7 +47,7 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 	if err != nil {
 		return nil, err
 	}
-	return &NodePayload{Node: m.oneNode(e.Who, done.View(e.TenantID)), Changed: done.Changed, Cursor: done.Cursor.String()}, nil
+	return &NodePayload{Node: m.oneNode(e.Who, &node.View{Node: done.Node, Seer: e.TenantID, Full: true, Rights: done.Rights}), Changed: done.Changed, Cursor: done.Cursor.String()}, nil
 }
 
 // lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.

@@ -92,14 +92,14 @@ type ControlState struct {
 
 // Controls judges the controls for the caller, by the decisions that they themselves use.
 func (n *Node) Controls(ctx context.Context) ([]ControlState, error) {
-	may := map[iam.Action]bool{}
+	var rights iam.Rights // a guest has none
 	if n.Full {
 		var err error
-		if may, err = n.page.may(ctx); err != nil {
+		if rights, err = n.page.may(ctx, n.Rights); err != nil {
 			return nil, err
 		}
 	}
-	offers := controls.Offers(n.Node(), may)
+	offers := controls.Offers(n.Node(), rights)
 	states := make([]ControlState, len(offers))
 	for i, o := range offers {
 		states[i] = ControlState{Control: o.Control, Action: string(o.Action), Enabled: o.Enabled, Because: node.Text(o.Because)}
@@ -117,7 +117,7 @@ func (n *Node) Allocations(ctx context.Context, live bool, first int, after *str
 	if !n.Full {
 		s.Tenant = n.Seer
 	}
-	by, err := placement.OnNodes(ctx, n.page.api.DB.Pool(), []string{n.ID}, s)
+	by, err := n.page.allocationsOf(ctx, n.ID, s)
 	if err != nil {
 		return nil, err
 	}

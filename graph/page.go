@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/liveness"
@@ -26,7 +25,10 @@ type page struct {
 	holds  lazy[map[string][]placement.Allocation]
 	held   lazy[map[string]liveness.Session]
 	parts  lazy[map[string]health.Inventory]
-	rights lazy[map[iam.Action]bool]
+	rights lazy[iam.Rights]
+
+	mu     sync.Mutex
+	slices map[placement.Slice]*lazy[map[string][]placement.Allocation]
 }
 
 // lazy is a value that is loaded once, by whoever asks first.
@@ -62,10 +64,12 @@ func (a *API) oneNode(who iam.Actor, v *node.View) *Node {
 	return a.newPage(who, v.Seer, []*node.View{v})[0]
 }
 
+// poolOf gives a node's pool: the node was read with it, or it came from a control and its pool is read now.
 func (p *page) poolOf(ctx context.Context, v *node.View) (*node.Pool, error) {
-	pools, err := p.pools.get(func() (map[string]node.Pool, error) {
-		return node.PoolsOfNodes(ctx, p.api.DB.Pool(), p.ids)
-	})
+	if v.Pool.ID != "" {
+		return &v.Pool, nil
+	}
+	pools, err := p.pools.get(func() (map[string]node.Pool, error) { return node.PoolsOfNodes(ctx, p.api.DB.Pool(), p.ids) })
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +99,32 @@ func (p *page) blockers(ctx context.Context) (map[string][]placement.Allocation,
 	})
 }
 
-// may gives which of the controls' actions the caller holds on nodes that its tenant owns: the same for all of them.
-func (p *page) may(ctx context.Context) (map[iam.Action]bool, error) {
-	return p.rights.get(func() (map[iam.Action]bool, error) {
-		return p.api.Authority.Held(ctx, p.api.DB.Pool(), p.who, p.tenant, controls.Actions())
+// may gives what the caller may do on nodes that its tenant owns: the same for all of the page.
+func (p *page) may(ctx context.Context, known iam.Rights) (iam.Rights, error) {
+	if known.Known() {
+		return known, nil
+	}
+	return p.rights.get(func() (iam.Rights, error) {
+		return p.api.Authority.Rights(ctx, p.api.DB.Pool(), p.who, iam.NodesGet, p.tenant)
+	})
+}
+
+// allocationsOf gives a part of a node's allocations. First pages are read for all nodes at once; a later page is one node's own.
+func (p *page) allocationsOf(ctx context.Context, nodeID string, s placement.Slice) (map[string][]placement.Allocation, error) {
+	if s.After != "" {
+		return placement.OnNodes(ctx, p.api.DB.Pool(), []string{nodeID}, s)
+	}
+	p.mu.Lock()
+	one, ok := p.slices[s]
+	if !ok {
+		if p.slices == nil {
+			p.slices = map[placement.Slice]*lazy[map[string][]placement.Allocation]{}
+		}
+		one = &lazy[map[string][]placement.Allocation]{}
+		p.slices[s] = one
+	}
+	p.mu.Unlock()
+	return one.get(func() (map[string][]placement.Allocation, error) {
+		return placement.OnNodes(ctx, p.api.DB.Pool(), p.ids, s)
 	})
 }

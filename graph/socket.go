@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -27,9 +26,10 @@ const (
 
 // Close codes of our own beside those of the protocol.
 const (
-	closeUnauthorized = 4401 // no valid token at the beginning: connecting again with the same one is pointless
-	closeExpired      = 4403 // the token ended while the socket was open: sign in again and resume
-	closeGoingAway    = 1012 // the server restarts: come back
+	closeUnauthorized  = 4401 // no valid token at the beginning: connecting again with the same one is pointless
+	closeExpired       = 4403 // the token ended while the socket was open: sign in again and resume
+	closeNoSubprotocol = 4406
+	closeGoingAway     = 1012 // the server restarts: come back
 )
 
 // sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
@@ -42,10 +42,6 @@ func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.Webs
 	})
 	if err != nil {
 		return nil, err
-	}
-	if conn.Subprotocol() != subprotocol {
-		_ = conn.Close(4406, "speak "+subprotocol)
-		return nil, errors.New("no common subprotocol")
 	}
 	// The handler's context can end before the last frames are written; the socket's own ends with the socket.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
@@ -65,7 +61,13 @@ type socket struct {
 	closed bool
 }
 
-func (c *socket) Subprotocol() string { return c.conn.Subprotocol() }
+// Subprotocol gives the one that was agreed on. Where there is none, gqlgen would take the legacy one; another name makes it close the socket.
+func (c *socket) Subprotocol() string {
+	if p := c.conn.Subprotocol(); p != "" {
+		return p
+	}
+	return "none"
+}
 
 func (c *socket) SetReadLimit(limit int64) { c.conn.SetReadLimit(limit) }
 
@@ -99,6 +101,9 @@ func (c *socket) WriteJSON(v any) error {
 
 // WriteClose says goodbye. gqlgen says 1000 whatever the cause, which clients take for «connect again at once».
 func (c *socket) WriteClose(code int, message string) error {
+	if c.conn.Subprotocol() != subprotocol {
+		code, message = closeNoSubprotocol, "speak "+subprotocol
+	}
 	if code == transport.WebsocketCloseNormalClosure {
 		switch {
 		case c.stopping.Err() != nil:

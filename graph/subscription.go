@@ -49,8 +49,14 @@ func follow[T any](ctx context.Context, a *API, tenantID string, nodeID *string,
 	go func() {
 		defer close(out)
 		defer follower.Close()
+		// A token's end is known ahead; that it was revoked, the follower asks now and then.
+		valid, cancel := context.WithDeadlineCause(ctx, who.ExpiresAt, iam.Unauthenticated())
+		defer cancel()
 		for {
-			e, err := follower.Next(ctx)
+			e, err := follower.Next(valid)
+			if err != nil && valid.Err() != nil {
+				err = context.Cause(valid)
+			}
 			if err != nil {
 				endWith(ctx, err)
 				return

@@ -75,6 +75,8 @@ func (a Actor) IsSystem() bool { return a.TokenID == "" }
 type Sight struct {
 	// Relations are the ties, sorted.
 	Relations []Relation
+	// Rights is what else the actor may do there, as the same reading said.
+	Rights Rights
 }
 
 // Full says that the whole is seen, not only the reduced view.
@@ -126,7 +128,7 @@ func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, 
 // not see, FORBIDDEN for an action that the principal does not hold.
 func (a *Authority) OnNode(ctx context.Context, q db.Querier, who Actor, action Action, tenant, nodeID string) (Sight, error) {
 	if who.IsSystem() {
-		return Sight{Relations: []Relation{Owner}}, nil
+		return Sight{Relations: []Relation{Owner}, Rights: Rights{authority: a, who: who, tenant: tenant}}, nil
 	}
 	k, err := a.known(ctx, q, who, tenant, nodeID)
 	if err != nil {
@@ -141,40 +143,51 @@ func (a *Authority) OnNode(ctx context.Context, q db.Querier, who Actor, action 
 	if !a.permits(who, action, "ComputeNode", nodeID, k) {
 		return Sight{}, forbidden(who, action, tenant)
 	}
-	return Sight{Relations: k.relations}, nil
+	return Sight{Relations: k.relations, Rights: Rights{authority: a, who: who, tenant: tenant, known: k}}, nil
 }
 
 // OnTenant decides an action that is on no particular node.
 func (a *Authority) OnTenant(ctx context.Context, q db.Querier, who Actor, action Action, tenant string) error {
-	if who.IsSystem() {
-		return nil
-	}
-	k, err := a.known(ctx, q, who, tenant, "")
-	if err != nil {
-		return err
-	}
-	if err := k.member(who, tenant); err != nil {
-		return err
-	}
-	k.relations = []Relation{Owner} // a tenant owns its own pools, reservations and tokens
-	if !a.permits(who, action, "Tenant", tenant, k) {
-		return forbidden(who, action, tenant)
-	}
-	return nil
+	_, err := a.Rights(ctx, q, who, action, tenant)
+	return err
 }
 
-// Held says for several actions at once which of them who holds on nodes that the tenant owns; for the API's list of controls.
-func (a *Authority) Held(ctx context.Context, q db.Querier, who Actor, tenant string, actions []Action) (map[Action]bool, error) {
-	k, err := a.known(ctx, q, who, tenant, "")
-	if err != nil {
-		return nil, err
+// Rights decides an action on a tenant, and gives what else the actor may do on what the tenant owns.
+func (a *Authority) Rights(ctx context.Context, q db.Querier, who Actor, action Action, tenant string) (Rights, error) {
+	r := Rights{authority: a, who: who, tenant: tenant}
+	if who.IsSystem() {
+		return r, nil
 	}
+	var err error
+	if r.known, err = a.known(ctx, q, who, tenant, ""); err != nil {
+		return Rights{}, err
+	}
+	if err := r.known.member(who, tenant); err != nil {
+		return Rights{}, err
+	}
+	if !r.May(action) {
+		return Rights{}, forbidden(who, action, tenant)
+	}
+	return r, nil
+}
+
+// Rights is what an actor may do on what a tenant owns (its pools, reservations, tokens, nodes), as one reading of the database said. The zero
+// value is unknown, and allows nothing.
+type Rights struct {
+	authority *Authority
+	who       Actor
+	tenant    string
+	known     known
+}
+
+// Known says whether there was such a reading.
+func (r Rights) Known() bool { return r.authority != nil }
+
+// May says whether the actor holds the action.
+func (r Rights) May(action Action) bool {
+	k := r.known
 	k.relations = []Relation{Owner}
-	out := make(map[Action]bool, len(actions))
-	for _, action := range actions {
-		out[action] = who.IsSystem() || k.live && a.permits(who, action, "Tenant", tenant, k)
-	}
-	return out, nil
+	return r.Known() && (r.who.IsSystem() || r.authority.permits(r.who, action, "Tenant", r.tenant, k))
 }
 
 func (k known) member(who Actor, tenant string) error {

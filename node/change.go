@@ -66,6 +66,8 @@ type Edit struct {
 // Changed is what a control did.
 type Changed struct {
 	Node *Node
+	// Rights is what the caller may do on what its tenant owns.
+	Rights iam.Rights
 	// Changed says whether anything did.
 	Changed bool
 	// Cursor is the log's position of this very change; when nothing changed, the head as it was read under the node's lock.
@@ -89,12 +91,13 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	if err != nil {
 		return Changed{}, err
 	}
-	if _, err := s.Authority.OnNode(ctx, s.DB.Pool(), e.Who, c.Action, e.TenantID, e.NodeID); err != nil {
+	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), e.Who, c.Action, e.TenantID, e.NodeID)
+	if err != nil {
 		return Changed{}, err
 	}
 	var out Changed
 	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		out = Changed{}
+		out = Changed{Rights: sight.Rights}
 		replay, err := request.BeginTx(ctx, tx)
 		if err != nil {
 			return err

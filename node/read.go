@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,30 +29,25 @@ func (s *Store) Get(ctx context.Context, who iam.Actor, tenant, nodeID string) (
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.DB.Pool().Query(ctx, "select "+columns+" from nodes n where n.id = $1 and n.deleted_at is null", nodeID)
+	views, err := s.collect(ctx, "select "+columns+", $2::boolean, "+poolOfNode+" from nodes n join pools p on p.id = n.pool_id where n.id = $1 and n.deleted_at is null",
+		tenant, nodeID, sight.Full())
 	if err != nil {
-		return nil, fmt.Errorf("read the node: %w", err)
-	}
-	n, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, iam.NoSuchNode(nodeID)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the node: %w", err)
-	}
-	if err := fill(ctx, s.DB.Pool(), []*Node{n}); err != nil {
 		return nil, err
 	}
-	return view(n, tenant, sight.Full()), nil
+	if len(views) == 0 {
+		return nil, iam.NoSuchNode(nodeID)
+	}
+	views[0].Rights = sight.Rights
+	return views[0], nil
 }
 
-// View gives what a tenant with the full view sees of a node that a control just changed.
-func (c Changed) View(tenant string) *View { return view(c.Node, tenant, true) }
+// poolOfNode are the columns of a node's pool, p.
+const poolOfNode = "p.id, p.tenant_id, p.name, p.created_at"
 
 // Views gives, for a tenant, those of the nodes that it sees now; for what already decided that the caller may read them.
 func (s *Store) Views(ctx context.Context, tenant string, ids []string) (map[string]*View, error) {
 	views, err := s.collect(ctx, `
-		select `+columns+`, seen.owned from nodes n
+		select `+columns+`, seen.owned, `+poolOfNode+` from nodes n join pools p on p.id = n.pool_id
 		join lateral (select bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = $1 and node_id = n.id) as seen
 		  on seen.owned is not null
 		where n.id = any($2) and n.deleted_at is null`, tenant, tenant, ids)
@@ -72,30 +66,24 @@ func (s *Store) collect(ctx context.Context, sql, seer string, args ...any) ([]*
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
-	type seen struct {
-		*Node
-
-		full bool
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (seen, error) {
-		var s seen
+	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*View, error) {
+		v := View{Seer: seer}
 		var err error
-		s.Node, err = scan(row, &s.full)
-		return s, err
+		v.Node, err = scan(row, &v.Full, &v.Pool.ID, &v.Pool.TenantID, &v.Pool.Name, &v.Pool.CreatedAt)
+		return &v, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
-	nodes := make([]*Node, len(list))
-	for i, s := range list {
-		nodes[i] = s.Node
+	nodes := make([]*Node, len(views))
+	for i, v := range views {
+		nodes[i] = v.Node
 	}
 	if err := fill(ctx, s.DB.Pool(), nodes); err != nil {
 		return nil, err
 	}
-	views := make([]*View, len(list))
-	for i, s := range list {
-		views[i] = view(s.Node, seer, s.full)
+	for _, v := range views {
+		v.reduce()
 	}
 	return views, nil
 }
@@ -176,19 +164,17 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	if err != nil {
 		return Listed{}, err
 	}
-	if err := s.Authority.OnTenant(ctx, s.DB.Pool(), who, iam.NodesList, l.Tenant); err != nil {
-		return Listed{}, err
-	}
-	// The position first: what commits between the two reads is in the page and comes once more by the log, never neither.
-	asOf, err := events.Head(ctx, s.DB.Pool())
+	rights, err := s.Authority.Rights(ctx, s.DB.Pool(), who, iam.NodesList, l.Tenant)
 	if err != nil {
 		return Listed{}, err
 	}
 	q := query{args: pgx.NamedArgs{"tenant": l.Tenant}}
 	l.Filter.where(&q)
-	out := Listed{AsOf: asOf}
-	if err := s.DB.Pool().QueryRow(ctx, "select count(*) from (select 1 from "+seenNodes+q.where()+" limit "+strconv.Itoa(maxTotal)+") as counted",
-		q.args).Scan(&out.Total); err != nil {
+	var out Listed
+	// The log's position first: what commits between this statement and the next is in the page and comes once more by the log, never neither.
+	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from (select 1 from "+seenNodes+q.where()+
+		" limit "+strconv.Itoa(maxTotal)+") as counted) from event_clock", q.args).Scan(&out.AsOf.Epoch, &out.AsOf.Position, &out.Total)
+	if err != nil {
 		return Listed{}, fmt.Errorf("count the nodes: %w", err)
 	}
 	if l.After != "" {
@@ -200,10 +186,13 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 		q.and("(" + sort.key + ", n.id) " + sort.beyond + " (@afterKey, @afterID)")
 	}
 	q.args["first"] = l.First + 1
-	out.Views, err = s.collect(ctx, "select "+columns+", seen.owned from "+seenNodes+q.where()+
+	out.Views, err = s.collect(ctx, "select "+columns+", seen.owned, "+poolOfNode+" from "+seenNodes+q.where()+
 		" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", l.Tenant, q.args)
 	if err != nil {
 		return Listed{}, err
+	}
+	for _, v := range out.Views {
+		v.Rights = rights
 	}
 	if len(out.Views) > l.First {
 		out.Views, out.More = out.Views[:l.First], true
@@ -212,7 +201,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 }
 
 // seenNodes joins each node with how the tenant sees it.
-const seenNodes = `nodes n
+const seenNodes = `nodes n join pools p on p.id = n.pool_id
 	join lateral (select bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant and node_id = n.id) as seen
 	  on seen.owned is not null
 	left join node_liveness l on l.node_id = n.id

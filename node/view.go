@@ -2,6 +2,8 @@ package node
 
 import (
 	"strings"
+
+	"github.com/better-compute/better-compute/iam"
 )
 
 // View is a node as one tenant sees it.
@@ -12,19 +14,22 @@ type View struct {
 	Seer string
 	// Full says that it sees the whole: it owns the node. Otherwise the node is already reduced.
 	Full bool
+	// Pool is the node's.
+	Pool Pool
+	// Rights is what the caller may do on what the tenant owns, where the same reading decided it.
+	Rights iam.Rights
 }
 
 // operator stands for whoever acts on a node, before tenants that do not own it.
 const operator = "operator"
 
-// view makes what the tenant sees of n. Without the full view, n loses the owner's words, names and own labels: a guest learns that and since when
-// the node is out, not by whom or why in the owner's words, and of another tenant's dedication only that there is one.
-func view(n *Node, seer string, full bool) *View {
-	v := &View{Node: n, Seer: seer, Full: full}
-	if full {
-		return v
+// reduce cuts from a guest's view the owner's words, names and own labels: it learns that and since when the node is out, not by whom or why in the
+// owner's words, and of another tenant's dedication only that there is one.
+func (v *View) reduce() {
+	if v.Full {
+		return
 	}
-	r := n.Clone()
+	r := v.Node
 	r.ChangedBy = operator
 	if r.Failure != nil {
 		r.Failure.Message = ""
@@ -40,12 +45,10 @@ func view(n *Node, seer string, full bool) *View {
 	}
 	for i := range r.Reasons {
 		reason := &r.Reasons[i]
-		if to, ok := strings.CutPrefix(reason.Name, PrefixDedicated); ok && to != seer {
+		if to, ok := strings.CutPrefix(reason.Name, PrefixDedicated); ok && to != v.Seer {
 			reason.Name = strings.TrimSuffix(PrefixDedicated, "=")
 		}
 		reason.By, reason.Message = "", ""
 	}
 	r.Labels = those(r.Labels, func(l Label) bool { return l.Source != FromOperator })
-	v.Node = r
-	return v
 }

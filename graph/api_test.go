@@ -1,0 +1,337 @@
+package graph_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/better-compute/better-compute/db/dbtest"
+	"github.com/better-compute/better-compute/id"
+)
+
+func TestControls(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+
+	t.Run("Cordon and uncordon", func(t *testing.T) {
+		t.Parallel()
+		n := b.node()
+		a := b.control("nodeCordon", object{"tenantId": "acme", "nodeId": n, "reason": "BIOS update window"})
+		require.Equal(t, true, a.at(t, "nodeCordon", "changed"))
+		require.Equal(t, object{"id": n, "version": 2.0, "cordoned": true}, a.at(t, "nodeCordon", "node"))
+		again := b.control("nodeCordon", object{"tenantId": "acme", "nodeId": n})
+		require.Equal(t, false, again.at(t, "nodeCordon", "changed"))
+		got := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) {
+			cordon { by reason at } placeableFor placeable { placeable because } statusSentence controls { control enabled because } holds { reason owner by message } } }`,
+			object{"n": n}).at(t, "node").(object)
+		require.Equal(t, "alex", got["cordon"].(object)["by"])
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, got["cordon"].(object)["at"])
+		require.Equal(t, "NONE", got["placeableFor"])
+		require.Equal(t, "cordoned by alex just now: BIOS update window", got["statusSentence"])
+		require.Equal(t, []any{object{"reason": "cordon", "owner": "operator", "by": "alex", "message": "BIOS update window"}}, got["holds"])
+		require.Equal(t, object{"control": "cordon", "enabled": false, "because": "the node is cordoned already"}, got["controls"].([]any)[0])
+		require.Equal(t, true, b.control("nodeUncordon", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeUncordon", "changed"))
+	})
+
+	t.Run("One field that fails leaves its sibling's data", func(t *testing.T) {
+		t.Parallel()
+		n := b.node()
+		a := b.query(`mutation($n: ID!, $m: ID!) {
+			a: nodeCordon(input: { tenantId: "acme", nodeId: $n }) { changed }
+			b: nodeCordon(input: { tenantId: "acme", nodeId: $m }) { changed } }`, object{"n": n, "m": id.New(id.Node)})
+		require.Equal(t, "NOT_FOUND", a.code(t))
+		require.Equal(t, object{"changed": true}, a.Data["a"])
+		require.Nil(t, a.Data["b"])
+	})
+
+	t.Run("Book, drain, release: drained at once, and the seed's predicate holds", func(t *testing.T) {
+		t.Parallel()
+		n := b.node()
+		booked := b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n, durationSeconds: 3600, reason: "training" }) {
+			reservation { id state allocations { id live future endsAt } } } }`, object{"n": n}).at(t, "reservationCreate", "reservation").(object)
+		require.Equal(t, "ACTIVE", booked["state"])
+		allocation := booked["allocations"].([]any)[0].(object)
+		drain := b.query(`mutation($n: ID!) { nodeDrain(input: { tenantId: "acme", nodeId: $n, reason: "replace PSU" }) {
+			node { drain { id state blockers { id } expectedAt confirmedByNode } noScheduleReasons liveAllocationCount } } }`, object{"n": n}).
+			at(t, "nodeDrain", "node").(object)
+		require.Equal(t, []any{"draining"}, drain["noScheduleReasons"])
+		require.Equal(t, 1.0, drain["liveAllocationCount"])
+		d := drain["drain"].(object)
+		require.Equal(t, []any{object{"id": allocation["id"]}}, d["blockers"])
+		require.Equal(t, allocation["endsAt"], d["expectedAt"])
+		require.Nil(t, d["confirmedByNode"])
+		released := b.query(`mutation($r: ID!) { reservationRelease(input: { tenantId: "acme", reservationId: $r }) { changed reservation { state } } }`,
+			object{"r": booked["id"]})
+		require.Equal(t, "RELEASED", released.at(t, "reservationRelease", "reservation", "state"))
+		// No job runs in this test: the look after the answer does it.
+		require.Eventually(t, func() bool {
+			got := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { cordoned noScheduleReasons drain { state endedBy } } }`, object{"n": n}).at(t, "node").(object)
+			reasons := got["noScheduleReasons"].([]any)
+			return got["cordoned"] == true && len(reasons) == 0 && got["drain"].(object)["state"] == "DRAINED"
+		}, 10*time.Second, 10*time.Millisecond)
+	})
+}
+
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := b.node()
+	eve := b.tokenFor("eve", "other", time.Hour)
+	const cordon = `mutation($t: ID!, $n: ID!, $v: Int, $r: String) { nodeCordon(input: { tenantId: $t, nodeId: $n, version: $v, reason: $r }) { changed } }`
+
+	for name, c := range map[string]struct {
+		token, query string
+		variables    object
+		code         string
+	}{
+		"UNAUTHENTICATED: no token":               {"", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"UNAUTHENTICATED: a cut token":            {b.token[:len(b.token)-3], "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"UNAUTHENTICATED: no algorithm":           {"eyJhbGciOiJub25lIn0." + strings.Split(b.token, ".")[1] + ".", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"FORBIDDEN: no grant in the tenant":       {eve, cordon, object{"t": "acme", "n": n}, "FORBIDDEN"},
+		"NOT_FOUND: not seen":                     {eve, cordon, object{"t": "other", "n": n}, "NOT_FOUND"},
+		"NOT_FOUND: not there":                    {b.token, cordon, object{"t": "acme", "n": id.New(id.Node)}, "NOT_FOUND"},
+		"CONFLICT":                                {b.token, cordon, object{"t": "acme", "n": n, "v": 99}, "CONFLICT"},
+		"INVALID_INPUT: H3 a malformed id":        {b.token, cordon, object{"t": "acme", "n": "node_x"}, "INVALID_INPUT"},
+		"INVALID_INPUT: H1 257 characters":        {b.token, cordon, object{"t": "acme", "n": n, "r": strings.Repeat("x", 257)}, "INVALID_INPUT"},
+		"INVALID_INPUT: a wrong scalar":           {b.token, cordon, object{"t": "acme", "n": n, "v": "one"}, "INVALID_INPUT"},
+		"INVALID_INPUT: an Int too large":         {b.token, cordon, object{"t": "acme", "n": n, "v": 1e30}, "INVALID_INPUT"},
+		"INVALID_INPUT: an unknown field":         {b.token, "{ nonsense }", nil, "INVALID_INPUT"},
+		"INVALID_INPUT: no GraphQL":               {b.token, "{ viewer {", nil, "INVALID_INPUT"},
+		"INVALID_INPUT: an unknown enum value":    {b.token, `{ nodes(tenantId: "acme", orderBy: BY_MOOD) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: null for a default":       {b.token, `{ nodes(tenantId: "acme", first: null) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: first 501":                {b.token, `{ nodes(tenantId: "acme", first: 501) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: first 0":                  {b.token, `{ events(tenantId: "acme", first: 0) { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: the log's cursor":         {b.token, `query($c: Cursor) { nodes(tenantId: "acme", after: $c) { totalCount } }`, object{"c": "TAAAAAAAAAAAAAAAAAAAAAA"}, "INVALID_INPUT"},
+		"INVALID_INPUT: a wrong time":             {b.token, `{ events(tenantId: "acme", since: "yesterday") { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: an event type":            {b.token, `{ events(tenantId: "acme", types: ["NODE%"]) { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"INVALID_STATE":                           {b.token, `mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": b.cordoned()}, "INVALID_STATE"},
+		"RESOURCE_EXHAUSTED: too much at once":    {b.token, `{ nodes(tenantId: "acme", first: 500) { nodes { events(first: 500) { nodes { id } } } } }`, nil, "RESOURCE_EXHAUSTED"},
+		"INVALID_STATE: no certificate authority": {b.token, `mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { secret } }`, object{"p": b.pool}, "INVALID_STATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.code, b.as(c.token, c.query, c.variables).code(t))
+		})
+	}
+	t.Run("INTERNAL shows nothing of its cause, and the log has it under the request id", func(t *testing.T) {
+		t.Parallel()
+		broken := setup(t)
+		_, err := broken.db.Pool().Exec(t.Context(), `alter table node_labels rename to node_labels_gone`)
+		require.NoError(t, err)
+		broken.node()
+		a := broken.query(`{ nodes(tenantId: "acme") { nodes { id } } }`, nil)
+		require.Equal(t, "INTERNAL", a.code(t))
+		require.NotContains(t, a.Errors[0].Message, "node_labels")
+		require.Contains(t, broken.log.String(), a.Errors[0].Extensions.RequestID)
+		require.Contains(t, broken.log.String(), "node_labels")
+	})
+	t.Cleanup(func() {
+		var version int
+		require.NoError(t, b.db.Pool().QueryRow(context.WithoutCancel(t.Context()), `select version from nodes where id = $1`, n).Scan(&version))
+		require.Equal(t, 1, version, "a refusal changes nothing")
+	})
+}
+
+// cordoned makes a node that takes no work.
+func (b *bundle) cordoned() string {
+	b.Helper()
+	n := b.node()
+	b.control("nodeCordon", object{"tenantId": "acme", "nodeId": n}).at(b, "nodeCordon")
+	return n
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	aliases := make([]string, 1000)
+	for i := range aliases {
+		aliases[i] = fmt.Sprintf("a%d: viewer { name }", i)
+	}
+	deep := strings.Repeat("node { drain { ", 30) + "id" + strings.Repeat(" } }", 30)
+	for name, query := range map[string]string{
+		"H2 1,000 aliases":              "{ " + strings.Join(aliases, " ") + " }",
+		"H2 depth 60":                   `{ node(tenantId: "acme", nodeId: "x") { drain { ` + deep + ` } } }`,
+		"H2 more tokens than it parses": "{ " + strings.Repeat("viewer { name } ", 2000) + " }",
+		"H2 fragments in fragments": `{ ...a ...a ...a ...a } fragment a on Query { ...b ...b ...b ...b ...b ...b } fragment b on Query { ...c ...c ...c ...c ...c ...c }
+			fragment c on Query { ...d ...d ...d ...d ...d ...d } fragment d on Query { viewer { name } x: viewer { name } y: viewer { name } }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, []string{"RESOURCE_EXHAUSTED", "INVALID_INPUT"}, b.query(query, nil).code(t))
+		})
+	}
+	t.Run("H2 a body of 10 MB", func(t *testing.T) {
+		t.Parallel()
+		resp, a := b.send(http.MethodPost, "/graphql", map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + b.token},
+			`{"query":"`+strings.Repeat("x", 10<<20)+`"}`)
+		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+		require.Equal(t, "RESOURCE_EXHAUSTED", a.code(t))
+	})
+	t.Run("A body that is no JSON is not written to the log", func(t *testing.T) {
+		t.Parallel()
+		_, a := b.send(http.MethodPost, "/graphql", map[string]string{"Content-Type": "application/json"}, `{"query": "my secret"`)
+		require.Equal(t, "INVALID_INPUT", a.code(t))
+		require.NotContains(t, b.log.String(), "my secret")
+	})
+}
+
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	secret, err := b.issuer.SignInLink(t.Context(), "alex")
+	require.NoError(t, err)
+	json, bearer := "application/json", "Bearer "+b.token
+	body := `{"query":"{ viewer { name } }"}`
+	resp, _ := b.send(http.MethodPost, "/session/claim", map[string]string{"Content-Type": json, "Origin": b.server.URL}, `{"secret":"`+secret+`"}`)
+	require.Equal(t, http.StatusNoContent, resp.StatusCode)
+	cookie := resp.Cookies()[0]
+	require.True(t, cookie.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	session := cookie.Name + "=" + cookie.Value
+
+	for name, c := range map[string]struct {
+		method, path string
+		header       map[string]string
+		body         string
+		status       int
+	}{
+		"I4 a foreign origin":                {"POST", "/graphql", map[string]string{"Content-Type": json, "Authorization": bearer, "Origin": "https://evil.example"}, body, 403},
+		"I4 the null origin":                 {"POST", "/graphql", map[string]string{"Content-Type": json, "Authorization": bearer, "Origin": "null"}, body, 403},
+		"I4 a foreign host":                  {"POST", "/graphql", map[string]string{"Content-Type": json, "Authorization": bearer, "Host": "evil.example"}, body, 421},
+		"I4 a foreign host for the page":     {"GET", "/", map[string]string{"Host": "evil.example"}, "", 421},
+		"I4 text/plain":                      {"POST", "/graphql", map[string]string{"Content-Type": "text/plain", "Authorization": bearer}, body, 415},
+		"I4 a form":                          {"POST", "/graphql", map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Authorization": bearer}, "query=x", 415},
+		"I4 a mutation by GET":               {"GET", "/graphql?query=mutation%7BnodeCordon(input%3A%7BtenantId%3A%22a%22%2CnodeId%3A%22b%22%7D)%7Bchanged%7D%7D", map[string]string{"Authorization": bearer}, "", 406},
+		"I4 a cookie without origin":         {"POST", "/graphql", map[string]string{"Content-Type": json, "Cookie": session}, body, 403},
+		"I4 a cookie by GET without origin":  {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D", map[string]string{"Cookie": session}, "", 403},
+		"I4 a cookie from a foreign origin":  {"POST", "/graphql", map[string]string{"Content-Type": json, "Cookie": session, "Origin": "http://evil.example"}, body, 403},
+		"a cookie from our own page":         {"POST", "/graphql", map[string]string{"Content-Type": json, "Cookie": session, "Origin": b.server.URL}, body, 200},
+		"a bearer by GET":                    {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D", map[string]string{"Authorization": bearer}, "", 200},
+		"the sign-in link is good once":      {"POST", "/session/claim", map[string]string{"Content-Type": json, "Origin": b.server.URL}, `{"secret":"` + secret + `"}`, 401},
+		"a sign-in link that was never made": {"POST", "/session/claim", map[string]string{"Content-Type": json, "Origin": b.server.URL}, `{"secret":"nonsense"}`, 401},
+		"a link is made by a bearer only":    {"POST", "/session/link", map[string]string{"Content-Type": json, "Cookie": session, "Origin": b.server.URL}, `{}`, 401},
+		"health needs nobody":                {"GET", "/healthz", nil, "", 200},
+		"the public keys need nobody":        {"GET", "/.well-known/jwks.json", nil, "", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resp, _ := b.send(c.method, c.path, c.header, c.body)
+			require.Equal(t, c.status, resp.StatusCode)
+			require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+			require.Contains(t, resp.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+			require.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
+		})
+	}
+	for name, header := range map[string]http.Header{
+		"I4 a socket from a foreign origin": {"Origin": {"https://evil.example"}, "Authorization": {bearer}},
+		"I4 a socket by cookie alone":       {"Cookie": {session}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := b.dial("", header)
+			require.ErrorContains(t, err, "403")
+		})
+	}
+	t.Run("A socket by cookie from our own page", func(t *testing.T) {
+		t.Parallel()
+		_, err := b.dial("", http.Header{"Cookie": {session}, "Origin": {b.server.URL}})
+		require.NoError(t, err)
+	})
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+
+	t.Run("Pages give each node once, in every order, through nodes and edges", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		want := map[string]bool{}
+		for range 23 {
+			want[b.node()] = true
+		}
+		for _, order := range []string{"HOSTNAME_ASC", "CREATED_DESC", "LAST_SEEN_ASC", "OUT_SINCE_ASC"} {
+			got := map[string]bool{}
+			var after any
+			for {
+				page := b.query(`query($o: NodeOrder!, $a: Cursor) { nodes(tenantId: "acme", orderBy: $o, first: 5, after: $a) {
+					totalCount asOf nodes { id } edges { cursor node { id } } pageInfo { hasNextPage endCursor } } }`, object{"o": order, "a": after}).at(t, "nodes").(object)
+				require.Equal(t, 23.0, page["totalCount"])
+				for i, e := range page["edges"].([]any) {
+					nodeID := e.(object)["node"].(object)["id"].(string)
+					require.Equal(t, nodeID, page["nodes"].([]any)[i].(object)["id"])
+					require.False(t, got[nodeID], "%s twice", nodeID)
+					got[nodeID] = true
+				}
+				info := page["pageInfo"].(object)
+				after = info["endCursor"]
+				if info["hasNextPage"] == false {
+					break
+				}
+			}
+			require.Equal(t, want, got, order)
+		}
+	})
+
+	t.Run("Filters", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		plain, cordoned := b.node(), b.cordoned()
+		draining := b.node()
+		b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": draining}).at(t, "reservationCreate")
+		b.control("nodeDrain", object{"tenantId": "acme", "nodeId": draining}).at(t, "nodeDrain")
+		_, err := b.db.Pool().Exec(t.Context(), `insert into node_labels values ($1, 'rack', 'B7', 'OPERATOR')`, plain)
+		require.NoError(t, err)
+		for name, c := range map[string]struct {
+			filter object
+			want   []string
+		}{
+			"none":            {object{}, []string{plain, cordoned, draining}},
+			"cordoned":        {object{"cordoned": true}, []string{cordoned, draining}},
+			"not cordoned":    {object{"cordoned": false}, []string{plain}},
+			"draining":        {object{"draining": true}, []string{draining}},
+			"reasons":         {object{"reasons": []string{"draining"}}, []string{draining}},
+			"live":            {object{"liveAllocations": true}, []string{draining}},
+			"ids":             {object{"nodeIds": []string{plain, draining}}, []string{plain, draining}},
+			"no ids":          {object{"nodeIds": []string{}}, nil},
+			"text of a label": {object{"text": "b7"}, []string{plain}},
+			"text of an id":   {object{"text": cordoned}, []string{cordoned}},
+			"label":           {object{"labels": []object{{"key": "rack", "values": []string{"B7", "B8"}}}}, []string{plain}},
+			"label exists":    {object{"labels": []object{{"key": "rack"}}}, []string{plain}},
+			"connectivity":    {object{"connectivity": []string{"CONNECTED"}}, nil},
+			"states":          {object{"provisionStates": []string{"ADOPTED"}}, []string{plain, cordoned, draining}},
+			"pool":            {object{"poolId": b.pool, "cordoned": false}, []string{plain}},
+		} {
+			nodes := b.query(`query($f: NodeFilter) { nodes(tenantId: "acme", filter: $f) { totalCount nodes { id } } }`, object{"f": c.filter}).at(t, "nodes").(object)
+			var got []string
+			for _, n := range nodes["nodes"].([]any) {
+				got = append(got, n.(object)["id"].(string))
+			}
+			require.ElementsMatch(t, c.want, got, name)
+			require.Equal(t, float64(len(c.want)), nodes["totalCount"], name)
+		}
+	})
+
+	t.Run("A full page with all its lists takes at most 12 statements, through edges too", func(t *testing.T) {
+		t.Parallel()
+		counter := &statements{}
+		b := setup(t, dbtest.With(counter.count))
+		for range 40 {
+			n := b.node()
+			b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": n}).at(t, "reservationCreate")
+			b.control("nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeDrain")
+		}
+		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt } lastDrain { state } lastSeen
+			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } allocations(first: 20) { nodes { endsAt } } }`
+		for _, shape := range []string{"nodes " + fields, "edges { node " + fields + " }"} {
+			counter.reset()
+			b.query(`{ nodes(tenantId: "acme", first: 500) { totalCount asOf `+shape+` } }`, nil).at(t, "nodes")
+			require.LessOrEqual(t, counter.value(), 12, shape)
+			require.Positive(t, counter.value())
+		}
+	})
+}
