@@ -10,7 +10,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -121,7 +120,7 @@ func New(c Config) *Gateway {
 	roots.AddCert(c.Root)
 	g := &Gateway{
 		Config:   c,
-		instance: randomText(),
+		instance: rand.Text(),
 		tls: &tls.Config{
 			MinVersion:             tls.VersionTLS13,
 			NextProtos:             []string{"http/1.1"},
@@ -371,10 +370,4 @@ func jitter(d time.Duration) time.Duration {
 		return d / 2
 	}
 	return time.Duration(n.Int64())
-}
-
-func randomText() string {
-	var b [8]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails, it ends the process instead
-	return hex.EncodeToString(b[:])
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway/wire"
@@ -167,10 +168,16 @@ var statuses = map[fault.Code]int{
 	fault.Internal: http.StatusInternalServerError,
 }
 
-// refuse answers with an error; one without a code is logged and shown as INTERNAL.
+// refuse answers with an error. One without a code is logged and shown as INTERNAL, but for a database that doesn't answer.
 func (g *Gateway) refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	f := fault.From(err)
-	if f.Code == fault.Internal {
+	var noConnection *pgconn.ConnectError
+	switch {
+	case f.Code != fault.Internal:
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &noConnection):
+		g.Log.WarnContext(ctx, "a request could not be served", "error", err)
+		f = fault.New(fault.Unavailable, nil, "the control plane does not answer now; try again")
+	default:
 		g.Log.ErrorContext(ctx, "a request failed", "error", err)
 	}
 	refuse(w, statuses[f.Code], f)

@@ -147,11 +147,11 @@ func (s *session) hello(ctx context.Context) string {
 	if h == nil {
 		return s.end(ctx, liveness.EndedProtocol, "the first frame must be Hello", 0)
 	}
-	print := h.GetPrint()
+	printed := h.GetPrint()
 	opened, err := s.g.opens.open(ctx, liveness.Hello{
 		NodeID: s.NodeID, SessionID: s.id, BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(), Hostname: h.GetHostname(),
 		Print: liveness.Print{
-			MachineID: print.GetMachineId(), ProductUUID: print.GetProductUuid(), EKHash: print.GetEkHash(), BootID: print.GetBootId(),
+			MachineID: printed.GetMachineId(), ProductUUID: printed.GetProductUuid(), EKHash: printed.GetEkHash(), BootID: printed.GetBootId(),
 		},
 		ClockUnixMs: h.GetClockUnixMs(), At: time.Now(),
 	})

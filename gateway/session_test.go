@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
@@ -358,6 +360,25 @@ func signed(t *testing.T, issuer *pkitest.Issuer, nodeID string) tls.Certificate
 	chain, err := issuer.SignNode(t.Context(), csr, pki.NodeProfile{NodeID: nodeID, Generation: 1})
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}, PrivateKey: key}
+}
+
+// slow judges nobody in time.
+type slow struct{ gateway.Identities }
+
+func (slow) Admit(context.Context, *x509.Certificate) (pki.Verdict, error) {
+	return pki.Verdict{}, fmt.Errorf("judge a certificate: %w", context.DeadlineExceeded)
+}
+
+// A machine that can't be judged now is told to come back, never that it is refused.
+func TestNotJudged(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *gateway.Config) { c.Identities = slow{c.Identities} })
+	m := b.join(t, "n1.example")
+	_, status, refusal := m.dial(t, m.certificate)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, fault.Unavailable, refusal.Code)
+	require.Positive(t, refusal.RetryAfterMs)
+	require.NotContains(t, refusal.Message, "judge")
 }
 
 func TestSilence(t *testing.T) {
