@@ -236,13 +236,21 @@ func TestMachine(t *testing.T) {
 		m, nodeID := b.join(t)
 		stop := m.run(t)
 		b.until(t, "it is adopted", `select connectivity = 'CONNECTED' and provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
-		const kept = `select to_jsonb(n) - 'connectivity' - 'connectivity_since' - 'updated_at' from nodes n where id = $1`
+		reservation := id.New(id.Reservation)
+		b.exec(t, `insert into node_reasons (node_id, reason, owner, by, since) values ($1, 'taint:burn-in', 'OPERATOR', 'alex', now())`, nodeID)
+		b.exec(t, `insert into node_labels (node_id, key, value, source) values ($1, 'rack', 'b7', 'OPERATOR')`, nodeID)
+		b.exec(t, `insert into reservations (id, tenant_id, created_by, created_at) values ($1, $2, 'alex', now())`, reservation, tenant)
+		b.exec(t, `insert into allocations (id, reservation_id, tenant_id, node_id, starts_at) values ($1, $2, $3, $4, now())`,
+			id.New(id.Allocation), reservation, tenant, nodeID)
+		const kept = `select jsonb_build_object(
+			'node', (select to_jsonb(n) - 'connectivity' - 'connectivity_since' from nodes n where n.id = $1),
+			'reasons', (select jsonb_agg(to_jsonb(r) order by reason) from node_reasons r where r.node_id = $1),
+			'labels', (select jsonb_agg(to_jsonb(l) order by key) from node_labels l where l.node_id = $1),
+			'allocations', (select jsonb_agg(to_jsonb(a) order by id) from allocations a where a.node_id = $1))`
 		before := one[map[string]any](t, b, kept, nodeID)
-		labels := one[int](t, b, `select count(*) from node_labels where node_id = $1`, nodeID)
 		stop()
 		b.isNow(t, nodeID, node.Disconnected)
 		require.Equal(t, before, one[map[string]any](t, b, kept, nodeID))
-		require.Equal(t, labels, one[int](t, b, `select count(*) from node_labels where node_id = $1`, nodeID))
 	})
 
 	t.Run("D7 restarted ten times it is one node", func(t *testing.T) {
@@ -309,6 +317,51 @@ func TestRecovery(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(thief.stateDir, "credential"), stolen, 0o600))
 		thief.run(t)
 		require.Equal(t, wire.ReasonRevoked, thief.state(t, agent.Refused).Reason)
+	})
+
+	t.Run("the rehearsal: joined once, revoked, refused three times, joined again as itself", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, nodeID := b.join(t)
+		first, err := m.Status()
+		require.NoError(t, err)
+		stop := m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		stop()
+		b.exec(t, `update node_certs set state = 'REVOKED', ended_at = now(), ended_by = 'alex', reason = 'rehearsal' where serial = $1`, first.Serial)
+		b.exec(t, `update nodes set credential = 'REVOKED' where id = $1`, nodeID)
+		refusedAgain := func() {
+			before := time.Now()
+			again := b.machine(t, m.stateDir)
+			stop := again.run(t)
+			require.Eventually(t, func() bool {
+				status, err := again.Status()
+				return err == nil && status.Session != nil && status.Session.State == agent.Refused && status.Session.Since.After(before) &&
+					status.Session.Reason == wire.ReasonRevoked
+			}, patience, 10*time.Millisecond, "it is refused with the reason")
+			stop()
+		}
+		for range 3 {
+			refusedAgain()
+		}
+		credential := filepath.Join(m.stateDir, "credential")
+		old, err := os.ReadFile(credential)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(credential))
+		_, err = m.Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.NoError(t, err)
+		stop = b.machine(t, m.stateDir).run(t)
+		b.isNow(t, nodeID, node.Connected)
+		stop()
+		status, err := m.Status()
+		require.NoError(t, err)
+		require.Equal(t, nodeID, status.NodeID)
+		require.Equal(t, first.Key, status.Key)
+		require.Equal(t, []string{"ACTIVE", "REVOKED"}, one[[]string](t, b, `select array_agg(state order by state) from node_certs where node_id = $1`, nodeID))
+		require.Equal(t, 1, one[int](t, b, `select count(distinct hostname) from nodes`))
+		require.Equal(t, 1, one[int](t, b, `select count(*) from nodes`))
+		require.NoError(t, os.WriteFile(credential, old, 0o600))
+		refusedAgain()
 	})
 
 	t.Run("D13 a lost credential comes back to the same node", func(t *testing.T) {
