@@ -315,6 +315,10 @@ func (m *machine) open(t *testing.T, change ...func(*wire.Hello)) *link {
 	welcome := l.next(t).GetWelcome()
 	require.NotNil(t, welcome)
 	require.Equal(t, m.nodeID, welcome.GetNodeId())
+	require.Equal(t, int64(10_000), welcome.GetBeatIntervalMs(), "a beat every 10 seconds")
+	if m.b.config.Lease == 0 {
+		require.Equal(t, int64(40_000), welcome.GetLeaseMs(), "a lease of 40 seconds")
+	}
 	return l
 }
 
