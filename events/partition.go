@@ -113,7 +113,7 @@ func (m *Maintenance) Retain(ctx context.Context, olderThan time.Duration) error
 		return fault.Because(fault.Unavailable, err, nil, "the database does not answer; the log keeps its old months until the next run")
 	}
 	defer closeConn(ctx, conn)
-	// The lock is the session's, since detaching cannot run inside a transaction. It goes with the connection.
+	// The lock is the session's, since detaching cannot run inside a transaction. It goes with the connection at the latest.
 	var ours bool
 	if err := conn.QueryRow(ctx, "select pg_try_advisory_lock($1)", int64(retainLock)).Scan(&ours); err != nil {
 		return fmt.Errorf("retention: %w", err)
@@ -121,6 +121,7 @@ func (m *Maintenance) Retain(ctx context.Context, olderThan time.Duration) error
 	if !ours {
 		return nil
 	}
+	defer func() { _, _ = conn.Exec(ctx, "select pg_advisory_unlock($1)", int64(retainLock)) }()
 	rows, err := conn.Query(ctx, endedMonths, olderThan)
 	if err != nil {
 		return fmt.Errorf("retention: %w", err)
