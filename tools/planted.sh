@@ -16,11 +16,13 @@ for room in $rooms; do
     echo "package ${room##*/}" >"$tree/$room/room.go"
 done
 
-# plant FILE ROOM IMPORT: a path with a dot is somebody else's.
+# plant KIND ROOM IMPORT: each importer is a package of its own below its room, so that the imports make no cycle. A path with a dot is
+# somebody else's.
 plant() {
-    local path=$3
+    local path=$3 name=$1_$(tr './-' '___' <<<"$3")
     case "$path" in *.*) ;; *) path=$module/$path ;; esac
-    printf 'package %s\n\nimport _ "%s"\n' "${2##*/}" "$path" >"$tree/$2/$1_$(tr './-' '___' <<<"$3")${4:-}.go"
+    mkdir -p "$tree/$2/$name"
+    printf 'package %s\n\nimport _ "%s"\n' "$name" "$path" >"$tree/$2/$name/planted${4:-}.go"
 }
 allowed=(
     "id fault" "db id" "events db" "iam events" "node iam" "pki node" "placement pki" "commands placement" "liveness placement"
@@ -50,8 +52,8 @@ bad=0
 while read -r file; do
     echo "an allowed import was refused: $file" >&2
     bad=1
-done < <(grep -oE '^[a-z/]+/allowed_[^:]*' <<<"$found" | sort -u)
-for file in $(cd "$tree" && find . -name 'refused_*.go' | sed 's|^\./||' | sort); do
+done < <(grep -E '^[a-z/]+/allowed_[^:]*' -o <<<"$found" | sort -u)
+for file in $(cd "$tree" && find . -path '*/refused_*.go' | sed 's|^\./||' | sort); do
     grep -q "^$file:" <<<"$found" || { echo "a refused import was not found: $file" >&2; bad=1; }
 done
 [ "$bad" = 0 ]
