@@ -106,8 +106,7 @@ func handshake(ctx context.Context, server string, config *tls.Config) (*tls.Con
 
 // unverified gives the certificates of a handshake that failed on them.
 func unverified(err error) []*x509.Certificate {
-	var failed *tls.CertificateVerificationError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return failed.UnverifiedCertificates
 	}
 	return nil

@@ -39,7 +39,7 @@ func (l *nvmlLibrary) ready() nvml.Return {
 
 // close closes the library, so that the next look begins afresh: the driver may have been exchanged under it.
 func (l *nvmlLibrary) close() {
-	l.api.Shutdown()
+	_ = l.api.Shutdown()
 	l.open = false
 }
 

@@ -4,28 +4,28 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
+	mock "github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 	"github.com/stretchr/testify/require"
 )
 
 // dgx is a made-up machine with eight GPUs; busy says which have a process.
-func dgx(t *testing.T, busy ...int) *dgxa100.Server {
+func dgx(t *testing.T, busy ...int) *mock.Server {
 	t.Helper()
 	server := dgxa100.New()
 	for index := range server.Devices {
-		device, ok := server.Devices[index].(*dgxa100.Device)
+		device, ok := server.Devices[index].(*mock.Device)
 		require.True(t, ok)
 		device.GetSerialFunc = func() (string, nvml.Return) { return "", nvml.ERROR_NOT_SUPPORTED }
 		device.GetVbiosVersionFunc = func() (string, nvml.Return) { return "92.00.19.00.01", nvml.SUCCESS }
 		device.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
-			for _, b := range busy {
-				if b == index {
-					return []nvml.ProcessInfo{{Pid: 1}}, nvml.SUCCESS
-				}
+			if slices.Contains(busy, index) {
+				return []nvml.ProcessInfo{{Pid: 1}}, nvml.SUCCESS
 			}
 			return nil, nvml.SUCCESS
 		}
@@ -33,7 +33,7 @@ func dgx(t *testing.T, busy ...int) *dgxa100.Server {
 	return server
 }
 
-func uuidOf(t *testing.T, server *dgxa100.Server, index int) string {
+func uuidOf(t *testing.T, server *mock.Server, index int) string {
 	t.Helper()
 	uuid, ret := server.Devices[index].GetUUID()
 	require.Equal(t, nvml.SUCCESS, ret)
@@ -84,7 +84,7 @@ func TestGPUs(t *testing.T) {
 	t.Run("one GPU that does not answer makes the whole answer not known", func(t *testing.T) {
 		t.Parallel()
 		server := dgx(t, 2)
-		sick, ok := server.Devices[7].(*dgxa100.Device)
+		sick, ok := server.Devices[7].(*mock.Device)
 		require.True(t, ok)
 		sick.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_GPU_IS_LOST }
 		h := rooted(t, nil)

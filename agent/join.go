@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"time"
 
@@ -323,9 +324,7 @@ func refusal(server string, status int, content []byte) error {
 	var body wire.ErrorBody
 	if json.Unmarshal(content, &body) == nil && body.Code != "" && body.Message != "" {
 		details := fault.Details{}
-		for name, value := range body.Details {
-			details[name] = value
-		}
+		maps.Copy(details, body.Details)
 		if body.RetryAfterMs > 0 {
 			details["retryAfterMs"] = body.RetryAfterMs
 		}

@@ -87,7 +87,7 @@ func (a *Agent) open(ctx context.Context, server string, credential *Credential)
 	if err != nil {
 		return nil, ending{err: err}
 	}
-	conn, response, err := websocket.Dial(ctx, "wss://"+wire.GatewayName(known.trustDomain)+wire.SessionPath,
+	conn, response, err := websocket.Dial(ctx, "wss://"+wire.GatewayName(known.trustDomain)+wire.SessionPath, //nolint:bodyclose // the library closes it
 		&websocket.DialOptions{HTTPClient: oneConnection(secured), Subprotocols: []string{wire.Subprotocol}})
 	if err != nil {
 		_ = secured.Close()

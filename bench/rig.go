@@ -65,7 +65,7 @@ func start(ctx context.Context, program string) (_ *rig, err error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
-	r.server = exec.CommandContext(ctx, program, "serve", "--data-dir", data, "--database-url", r.postgres.URL(), //nolint:gosec // the program to measure
+	r.server = exec.CommandContext(ctx, program, "serve", "--data-dir", data, "--database-url", r.postgres.URL(),
 		"--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0")
 	r.server.Cancel = func() error { return r.server.Process.Signal(syscall.SIGTERM) }
 	r.server.WaitDelay = 10 * time.Second
@@ -164,7 +164,7 @@ func (r *rig) call(ctx context.Context, query string, variables map[string]any, 
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err

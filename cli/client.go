@@ -218,8 +218,7 @@ func (c *client) unreached(ctx context.Context, err error) error {
 		// It passes, perhaps; but a call that has waited that long is not made again.
 		return unavailable(err, "%s does not answer", c.endpoint)
 	}
-	var plain *url.Error
-	if errors.As(err, &plain) {
+	if plain, ok := errors.AsType[*url.Error](err); ok {
 		err = plain.Err
 	}
 	return unavailable(err, "the connection to %s broke: %v", c.endpoint, err)

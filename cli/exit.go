@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/better-compute/better-compute/fault"
@@ -62,10 +63,8 @@ var exits = []struct {
 
 func exitOf(code string) Exit {
 	for _, row := range exits {
-		for _, c := range row.codes {
-			if c == code {
-				return row.exit
-			}
+		if slices.Contains(row.codes, code) {
+			return row.exit
 		}
 	}
 	return ExitUnexpected
@@ -109,15 +108,13 @@ func passing(err error) bool {
 
 // asError gives any error its code: faults keep theirs, an ended context is an interruption, the rest is unexpected.
 func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	if errors.Is(err, context.Canceled) {
 		return &Error{Code: codeInterrupted, Message: "interrupted", cause: err}
 	}
-	var f *fault.Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return &Error{Code: string(f.Code), Message: f.Message, Details: f.Details, cause: err}
 	}
 	return &Error{Code: string(fault.Internal), Message: err.Error(), cause: err}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"github.com/vektah/gqlparser/v2/validator"
+	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
 // Names that the tests use.
@@ -265,15 +267,14 @@ func failed(code, text string, detail object) object {
 
 // parse refuses whatever the schema doesn't hold.
 func parse(asked request) (*ast.OperationDefinition, object, error) {
-	document, errs := gqlparser.LoadQuery(schema(), asked.Query)
+	document, errs := gqlparser.LoadQueryWithRules(schema(), asked.Query, rules.NewDefaultRules())
 	if len(errs) > 0 {
 		return nil, nil, errs
 	}
 	op := document.Operations.ForName(asked.OperationName)
 	variables, err := validator.VariableValues(schema(), op, asked.Variables)
 	if err != nil {
-		var refused *gqlerror.Error
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*gqlerror.Error](err); ok {
 			return nil, nil, refused
 		}
 		return nil, nil, fmt.Errorf("variables: %w", err)
@@ -383,9 +384,7 @@ func (f *fake) root(field string, args object) (any, any) {
 			answer, refused := f.act(field, input)
 			if refused == nil {
 				repeat := object{}
-				for k, v := range answer {
-					repeat[k] = v
-				}
+				maps.Copy(repeat, answer)
 				if field == "joinTokenCreate" {
 					repeat["secret"], repeat["joinCommand"] = nil, nil
 				}
@@ -647,9 +646,7 @@ func (f *fake) write(typename, name string, n object, actor string, reason any, 
 	if typename == "GenericEvent" {
 		e["data"] = object{}
 	}
-	for k, v := range more {
-		e[k] = v
-	}
+	maps.Copy(e, more)
 	f.log = append(f.log, e)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
 // TestOperations: each operation is valid by the schema, and each field that the commands read of its answer is one that it asks for.
@@ -94,7 +95,7 @@ func TestOperations(t *testing.T) {
 		checked[c.op.name] = true
 		t.Run(c.op.name, func(t *testing.T) {
 			t.Parallel()
-			document, errs := gqlparser.LoadQuery(schema, c.op.text)
+			document, errs := gqlparser.LoadQueryWithRules(schema, c.op.text, rules.NewDefaultRules())
 			require.Empty(t, errs)
 			require.Len(t, document.Operations, 1)
 			require.Equal(t, c.op.name, document.Operations[0].Name)

@@ -179,8 +179,7 @@ func (a *app) readConfig() (configFile, string, error) {
 	}
 	decoder := toml.NewDecoder(strings.NewReader(string(b))).DisallowUnknownFields()
 	if err := decoder.Decode(&file); err != nil {
-		var strict *toml.StrictMissingError
-		if errors.As(err, &strict) {
+		if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 			return file, path, Usage("%s: unknown setting %s", path, strings.Join(strict.Errors[0].Key(), "."))
 		}
 		return file, path, Usage("%s: %v", path, err)

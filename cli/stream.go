@@ -206,8 +206,7 @@ func (c *client) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	var closed websocket.CloseError
-	if errors.As(err, &closed) {
+	if closed, ok := errors.AsType[websocket.CloseError](err); ok {
 		switch closed.Code {
 		case closeUnauthorized, closeForbidden:
 			return &Error{Code: string(fault.Unauthenticated), Message: "the server ended the stream: " + orDash(closed.Reason), cause: err}

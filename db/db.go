@@ -211,8 +211,7 @@ func (d *DB) repaired(ctx context.Context, err error) bool {
 // Unanswered says that an error means that the database did not answer, rather than that it refused: a connection that failed or was lost, a server
 // that starts, stops or only reads.
 func Unanswered(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case "57P01", "57P02", "57P03", "25006", "53300": // shutdowns, starting up, read-only, too many connections
 			return true

@@ -239,8 +239,7 @@ func (tx *Tx) lost(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.As(err, &f) {
 		return err
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case pg.Code == "25P03", pg.Code == "25P04": // idle_in_transaction_session_timeout, transaction_timeout
 		case slices.Contains([]string{"08", "53", "57"}, pg.Code[:2]): // connection_exception, insufficient_resources, operator_intervention

@@ -206,7 +206,7 @@ const answer = 20 * time.Second
 // be gone without a word. Meanwhile the tail reader's own look is the net.
 func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
 	const quiet = 30 * time.Second
-	if err := bounded(ctx, answer, func(ctx context.Context) error {
+	if err := bounded(ctx, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, "listen "+channel)
 		return err
 	}); err != nil {
@@ -219,7 +219,7 @@ func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
 		case err != nil:
 			return err
 		case n == nil:
-			if err := bounded(ctx, answer, conn.Ping); err != nil {
+			if err := bounded(ctx, conn.Ping); err != nil {
 				return err
 			}
 		case n.PID != l.notifier.Load():
@@ -228,8 +228,8 @@ func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-func bounded(ctx context.Context, d time.Duration, fn func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, d)
+func bounded(ctx context.Context, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	return fn(ctx)
 }
@@ -244,7 +244,7 @@ func (l *Log) notify(ctx context.Context, conn *pgx.Conn) error {
 			return ctx.Err()
 		case <-l.mark:
 		}
-		if err := bounded(ctx, answer, func(ctx context.Context) error {
+		if err := bounded(ctx, func(ctx context.Context) error {
 			_, err := conn.Exec(ctx, "notify "+channel)
 			return err
 		}); err != nil {
@@ -283,7 +283,7 @@ func (l *Log) look(ctx context.Context, conn *pgx.Conn) (whole bool, err error) 
 	l.ring.RUnlock()
 	began := time.Since(l.born)
 	var p page
-	err = bounded(ctx, answer, func(ctx context.Context) (err error) {
+	err = bounded(ctx, func(ctx context.Context) (err error) {
 		if !started {
 			p, err = readPage(ctx, conn, clockPage, pgx.NamedArgs{})
 			return err

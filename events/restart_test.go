@@ -21,7 +21,7 @@ func TestRestartedDatabase(t *testing.T) {
 	// Not t.TempDir: PostgreSQL's user has to get there too.
 	dir, err := os.MkdirTemp("", "bc-restart-") //nolint:usetesting // see above
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o711)) //nolint:gosec // see above
+	require.NoError(t, os.Chmod(dir, 0o711))
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	start := func() *embedded.Server {
 		s, err := embedded.Start(t.Context(), embedded.Config{DataDir: dir, Settings: map[string]string{"fsync": "off", "max_connections": "50"}})

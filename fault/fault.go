@@ -86,8 +86,7 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	var f *Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Error](err); ok {
 		return f.Code
 	}
 	return Internal
@@ -95,8 +94,7 @@ func CodeOf(err error) Code {
 
 // From gives the fault in an error's chain. One without is an INTERNAL with a neutral sentence and the error as its cause.
 func From(err error) *Error {
-	var f *Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Error](err); ok {
 		return f
 	}
 	return Because(Internal, err, nil, "something went wrong on our side; try again, and if it stays, report the request id")

@@ -132,7 +132,7 @@ func signInLinks(a *API) http.Handler {
 }
 
 func sessionCookie(value string, secure bool, life time.Duration) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure follows the scheme: on the loopback there is no TLS
 		Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure, MaxAge: int(life.Seconds()),
 	}
 }

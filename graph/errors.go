@@ -34,8 +34,7 @@ func present(log *slog.Logger) graphql.ErrorPresenterFunc {
 
 // faultOf finds what an error means. A resolver's error carries a fault; what has none was said by gqlgen about the operation or its arguments.
 func faultOf(ctx context.Context, err error, out *gqlerror.Error) *fault.Error {
-	var f *fault.Error
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f
 	}
 	switch code, _ := out.Extensions["code"].(string); code {

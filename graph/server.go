@@ -33,7 +33,7 @@ type Options struct {
 // Handler serves the API, sign-in, health and the console.
 func Handler(a *API, o Options) http.Handler {
 	mux := http.NewServeMux()
-	api := bodies(authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(a, o.Stopping))))
+	api := bodies(authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(o.Stopping, a))))
 	mux.Handle("/graphql", api)
 	mux.Handle("/session/link", bodies(authenticate(o.Hosts, a.Issuer, signInLinks(a))))
 	mux.Handle("/session/", bodies(authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
@@ -61,7 +61,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // operations is GraphQL itself on its four transports.
-func operations(a *API, stopping context.Context) http.Handler {
+func operations(stopping context.Context, a *API) http.Handler {
 	presenter := present(a.Slog)
 	h := handler.New(NewExecutableSchema(Config{Resolvers: a, Complexity: complexities()}))
 	limit := int64(readLimit)

@@ -56,10 +56,12 @@ func TestGateBlocks(t *testing.T) {
 		change func(n *node.Node)
 		says   string
 	}{
-		"cordoned": {func(n *node.Node) {
-			n.Cordon = &node.Cordon{By: "alex", Reason: "BIOS update window", At: now.Add(-14 * time.Minute)}
+		"cordoned": {
+			func(n *node.Node) {
+				n.Cordon = &node.Cordon{By: "alex", Reason: "BIOS update window", At: now.Add(-14 * time.Minute)}
+			},
+			"cordoned by alex 14 min ago: BIOS update window",
 		},
-			"cordoned by alex 14 min ago: BIOS update window"},
 		"adopting": {func(n *node.Node) { n.ProvisionState = node.Adopting }, "adopting"},
 		"failed": {func(n *node.Node) {
 			n.ProvisionState, n.Failure = node.Failed, &node.Failure{Phase: "ACCEPTANCE", Message: "no GPU"}

@@ -37,7 +37,7 @@ type JoinToken struct {
 	RevokedBy *string
 }
 
-const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by`
+const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by` //nolint:gosec // names of columns
 
 // JoinTokenCreateInput is the input of JoinTokenCreate.
 type JoinTokenCreateInput struct {

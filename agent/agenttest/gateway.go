@@ -70,7 +70,7 @@ type Gateway struct {
 	ca       *authority
 	server   *http.Server
 	open     sync.WaitGroup
-	life     context.Context //nolint:containedctx // it is the gateway's own life, not a call's
+	life     context.Context
 	stop     context.CancelFunc
 	listener *countingListener
 

@@ -141,7 +141,7 @@ func TestExitCode(t *testing.T) {
 	}
 	// The codes are what scripts switch on: each kind of outcome has its own.
 	for name, c := range map[string]struct {
-		ctx  context.Context //nolint:containedctx // a row of a table
+		ctx  context.Context
 		err  error
 		want int
 	}{
