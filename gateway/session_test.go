@@ -109,10 +109,10 @@ func TestSession(t *testing.T) {
 			require.Equal(t, seq, l.next(t).GetBeatAck().GetSeq())
 		}
 		b.until(t, "the age must be flushed", `select last_seen > $2 from node_liveness where node_id = $1`, m.nodeID, seen)
-		last, err := liveness.LastSeen(t.Context(), b.db.Pool(), []string{m.nodeID, "node_none"})
+		last, err := liveness.SessionsOf(t.Context(), b.db.Pool(), []string{m.nodeID, "node_none"})
 		require.NoError(t, err)
 		require.Len(t, last, 1)
-		require.True(t, last[m.nodeID].After(seen))
+		require.True(t, last[m.nodeID].LastSeen.After(seen))
 		require.Equal(t, []string{"node.connected"}, without(b.history(t, m.nodeID), "node.joined"))
 		l.leave(t)
 	})

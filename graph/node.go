@@ -41,9 +41,9 @@ func (n *Node) drain(d *node.Drain) *Drain {
 
 // LastSeen gives when the node was last heard of.
 func (n *Node) LastSeen(ctx context.Context) (*time.Time, error) {
-	seen, err := n.page.lastSeen(ctx)
-	if at, ok := seen[n.ID]; ok && err == nil {
-		return &at, nil
+	sessions, err := n.page.sessions(ctx)
+	if s, ok := sessions[n.ID]; ok && err == nil {
+		return &s.LastSeen, nil
 	}
 	return nil, err
 }

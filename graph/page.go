@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
@@ -20,7 +19,6 @@ type page struct {
 	tenant string
 	ids    []string
 	pools  lazy[map[string]node.Pool]
-	seen   lazy[map[string]time.Time]
 	live   lazy[map[string]int]
 	holds  lazy[map[string][]placement.Allocation]
 	held   lazy[map[string]liveness.Session]
@@ -75,10 +73,6 @@ func (p *page) poolOf(ctx context.Context, v *node.View) (*node.Pool, error) {
 	}
 	pool := pools[v.PoolID]
 	return &pool, nil
-}
-
-func (p *page) lastSeen(ctx context.Context) (map[string]time.Time, error) {
-	return p.seen.get(func() (map[string]time.Time, error) { return liveness.LastSeen(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) sessions(ctx context.Context) (map[string]liveness.Session, error) {

@@ -46,6 +46,7 @@ type bundle struct {
 	log    *syncBuffer
 	stop   context.CancelFunc // of the process, not of the test
 	pool   string
+	later  sync.WaitGroup // what follows answers
 }
 
 type syncBuffer struct {
@@ -76,14 +77,13 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	nodes := &node.Store{DB: b.db, Authority: authority}
-	var later sync.WaitGroup
 	b.issuer = iam.NewIssuer(b.db, key)
 	b.api = &graph.API{
 		DB: b.db, Log: events.NewLog(b.db, events.Options{Log: logger}), Authority: authority, Issuer: b.issuer, Nodes: nodes,
 		Controls: &controls.Controls{Nodes: nodes, Jobs: inserter}, Bookings: &placement.Bookings{DB: b.db, Authority: authority, Jobs: inserter},
 		PKI: &pki.Store{DB: b.db, Authority: authority, Nodes: nodes, Log: logger}, GatewayAddress: "gw.example:8443", Slog: logger,
 		Later: func(ctx context.Context, _ string, fn func(context.Context) error) {
-			later.Go(func() { _ = fn(context.WithoutCancel(ctx)) })
+			b.later.Go(func() { _ = fn(context.WithoutCancel(ctx)) })
 		},
 	}
 	logCtx, stopLog := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -105,7 +105,7 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 		stop()
 		b.server.CloseClientConnections()
 		b.server.Close()
-		later.Wait()
+		b.later.Wait()
 		stopLog()
 		<-logDone
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,23 +19,41 @@ import (
 	"github.com/better-compute/better-compute/events"
 )
 
-// statements counts what a pool sends.
-type statements struct{ n atomic.Int64 }
+// statements keeps what a pool sends.
+type statements struct {
+	mu  sync.Mutex
+	sql []string
+}
 
-func (s *statements) count(c *db.Config) { c.Tracer = s }
-func (s *statements) reset()             { s.n.Store(0) }
-func (s *statements) value() int         { return int(s.n.Load()) }
+func (s *statements) trace(c *db.Config) { c.Tracer = s }
 
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	s.n.Add(1)
+func (s *statements) add(sql string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sql = append(s.sql, sql)
+}
+
+// take gives what was sent since the last call.
+func (s *statements) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sql := s.sql
+	s.sql = nil
+	return sql
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.add(d.SQL)
 	return ctx
 }
 func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
-func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) { s.n.Add(1) }
-func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
+	s.add(d.SQL)
+}
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 const nodeEvents = `subscription($n: ID, $types: [String!], $after: Cursor) { nodeEvents(tenantId: "acme", nodeId: $n, types: $types, after: $after) {
 	id cursor type actor reason node { id version } ... on NodeDrained { drainId confirmedByNode } ... on NodeDraining { drainId } } }`
@@ -208,8 +225,7 @@ func TestSubscriptions(t *testing.T) {
 			// What it is sent is large, and it never reads.
 			b.subscribe(`subscription { nodeEvents(tenantId: "acme") { id cursor type actor reason node { id key hostname statusSentence holds { reason message } } } }`, nil)
 		}
-		good := b.subscribe(nodeEvents, object{"n": n})
-		b.started(good)
+		good := b.subscribe(nodeEvents, object{"n": n, "after": b.query(`{ log(tenantId: "acme") { head } }`, nil).at(t, "log", "head")})
 		reason := strings.Repeat("x", 256)
 		deadline := time.Now().Add(60 * time.Second)
 		for b.api.Log.Stats().Followers > 1 && time.Now().Before(deadline) {

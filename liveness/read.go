@@ -28,13 +28,17 @@ type Session struct {
 	BootID string
 	// ClockSkewMs is the machine's clock minus the database's at the Hello. It decides no time.
 	ClockSkewMs int
+	// LastSeen is when the node was last heard of: the later of the session's flushed age and its end, else when it began.
+	LastSeen time.Time
 }
 
 // SessionsOf gives the newest session of each of the nodes that ever had one, by node id.
 func SessionsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Session, error) {
 	rows, err := q.Query(ctx, `
-		select node_id, id, number, gateway_id, connected_at, disconnected_at, agent_version, boot_id, clock_skew_ms
-		from node_sessions where node_id = any($1)`, nodeIDs)
+		select s.node_id, s.id, s.number, s.gateway_id, s.connected_at, s.disconnected_at, s.agent_version, s.boot_id, s.clock_skew_ms,
+		       coalesce(greatest(l.last_seen, s.disconnected_at), s.connected_at)
+		from node_sessions s left join node_liveness l on l.node_id = s.node_id and l.session_number = s.number
+		where s.node_id = any($1)`, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the sessions: %w", err)
 	}
@@ -45,25 +49,6 @@ func SessionsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string
 	out := make(map[string]Session, len(sessions))
 	for _, s := range sessions {
 		out[s.NodeID] = s
-	}
-	return out, nil
-}
-
-// LastSeen gives when each of the nodes was last heard of: the later of its session's flushed age and its end, else when the session began. A node
-// that never had a session is not in the answer.
-func LastSeen(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]time.Time, error) {
-	rows, err := q.Query(ctx, `
-		select s.node_id, coalesce(greatest(l.last_seen, s.disconnected_at), s.connected_at)
-		from node_sessions s left join node_liveness l on l.node_id = s.node_id and l.session_number = s.number
-		where s.node_id = any($1)`, nodeIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read when the nodes were last seen: %w", err)
-	}
-	out := make(map[string]time.Time, len(nodeIDs))
-	var nodeID string
-	var at time.Time
-	if _, err := pgx.ForEachRow(rows, []any{&nodeID, &at}, func() error { out[nodeID] = at; return nil }); err != nil {
-		return nil, fmt.Errorf("read when the nodes were last seen: %w", err)
 	}
 	return out, nil
 }

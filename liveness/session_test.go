@@ -312,10 +312,10 @@ func TestLastSeen(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	last := func(n string) (time.Time, bool) {
-		seen, err := liveness.LastSeen(t.Context(), b.db.Pool(), []string{n})
+		seen, err := liveness.SessionsOf(t.Context(), b.db.Pool(), []string{n})
 		require.NoError(t, err)
-		at, ok := seen[n]
-		return at, ok
+		session, ok := seen[n]
+		return session.LastSeen, ok
 	}
 	n := b.node(t)
 	_, ok := last(n)
