@@ -71,7 +71,7 @@ type Config struct {
 	MaxSessions int
 	// MaxPending bounds the connections that hold no session yet; a quarter of them is for one address: 1,024.
 	MaxPending int
-	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 50.
+	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 500.
 	JoinsPerSecond int
 }
 
@@ -84,7 +84,7 @@ func (c *Config) defaults() {
 	def(&c.Gather, 15*time.Millisecond)
 	def(&c.MaxSessions, 20_000)
 	def(&c.MaxPending, 1024)
-	def(&c.JoinsPerSecond, 50)
+	def(&c.JoinsPerSecond, 500)
 }
 
 func def[T comparable](v *T, d T) {

@@ -290,6 +290,7 @@ func TestRefusals(t *testing.T) {
 			l := m.open(t)
 			require.NoError(t, misbehave(l), name)
 			require.Equal(t, wire.Close_PROTOCOL, l.closed(t).GetReason(), name)
+			_ = l.CloseNow()
 			b.until(t, name+": the end must be told", `select data ->> 'reason' = 'PROTOCOL' from events where node_id = $1 order by position desc limit 1`, m.nodeID)
 		}
 	})
@@ -322,6 +323,7 @@ func TestRefusals(t *testing.T) {
 		l := m.open(t)
 		b.exec(t, `update node_certs set state = 'REVOKED', ended_at = now(), chain = null where node_id = $1`, m.nodeID)
 		require.Equal(t, wire.Close_REVOKED, l.closed(t).GetReason())
+		_ = l.CloseNow()
 		b.isNow(t, m.nodeID, node.Disconnected)
 		_, status, refusal := m.dial(t, m.certificate)
 		require.Equal(t, http.StatusUnauthorized, status)
