@@ -383,6 +383,35 @@ func TestNotJudged(t *testing.T) {
 	require.NotContains(t, refusal.Message, "judge")
 }
 
+// mortal lets in with a certificate that ends soon.
+type mortal struct {
+	gateway.Identities
+	left time.Duration
+}
+
+func (m mortal) Admit(ctx context.Context, leaf *x509.Certificate) (pki.Verdict, error) {
+	v, err := m.Identities.Admit(ctx, leaf)
+	v.NotAfter = time.Now().Add(m.left)
+	return v, err
+}
+
+func TestCertificateEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("D18 a certificate that nears its end: the machine is asked to renew, and the session closes at the end", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *gateway.Config) { c.Identities = mortal{c.Identities, 2 * time.Second} })
+		m := b.join(t, "n1.example")
+		l := m.open(t)
+		began := time.Now()
+		require.NotNil(t, l.next(t).GetRenewNow(), "it must be asked before the end")
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.Equal(t, wire.Close_EXPIRED, l.closed(t).GetReason())
+		_ = l.CloseNow()
+		b.isNow(t, m.nodeID, node.Disconnected)
+		require.Equal(t, liveness.EndedExpired, b.told(t, m.nodeID, "node.disconnected")["reason"])
+	})
+}
+
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *gateway.Config) { c.Lease = 400 * time.Millisecond })
