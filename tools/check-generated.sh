@@ -2,7 +2,8 @@
 # Generates into the work tree and compares with what stood there before, so that it also works with changes not yet committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sums() { git ls-files -z -- '*.pb.go' 'graph/**' 'console/src/gql/**' | xargs -0 -r sha256sum; }
+sums() { git ls-files -z -- go.mod go.sum '*.pb.go' 'graph/**' 'console/src/gql/**' | xargs -0 -r sha256sum; }
+go mod tidy -diff
 before=$(sums)
 "$JUST" --no-deps generate
 after=$(sums)
@@ -11,5 +12,4 @@ if [ "$before" != "$after" ]; then
     echo "check-generated: 'just generate' changes these files; commit what it makes" >&2
     exit 1
 fi
-go mod tidy -diff
 echo "check-generated: 1 passed, 0 failed"

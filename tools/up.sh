@@ -2,7 +2,7 @@
 # Starts the control plane on this machine and joins the machine to it. A second run goes on where the first stopped: the same data,
 # the same node. Ends with Ctrl-C; the node then shows DISCONNECTED, and nothing of it is lost.
 #
-# Settings: DATA_DIR and BCD_DIR (where the two keep their state), LISTEN and GATEWAY_LISTEN (addresses).
+# Settings: DATA_DIR and BCD_DIR (where the two keep their state), LISTEN and GATEWAY_LISTEN (addresses). Arguments go to serve.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,11 +26,12 @@ stop() {
 trap stop EXIT
 trap 'stop; exit 130' INT TERM
 
-bin/better-compute serve --data-dir "$data" --listen "$listen" --gateway-listen "$gateway" "$@" &
+mkdir -p bin/log
+bin/better-compute serve --data-dir "$data" --listen "$listen" --gateway-listen "$gateway" "$@" 2>bin/log/serve.log &
 pids+=($!)
 ready() { node -e 'fetch(process.argv[1]).then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))' "http://$listen/readyz"; }
 until ready; do
-    kill -0 "${pids[0]}" 2>/dev/null || { wait "${pids[0]}"; exit 1; }
+    kill -0 "${pids[0]}" 2>/dev/null || { tail -n 5 bin/log/serve.log >&2; wait "${pids[0]}"; exit 1; }
     sleep 0.2
 done
 
@@ -50,11 +51,19 @@ token_file = "-"
 TOML
     field secret | bin/bcd join --config "$bcd/config.toml"
 fi
-bin/bcd run --config "$bcd/config.toml" &
+bin/bcd run --config "$bcd/config.toml" 2>bin/log/bcd.log &
 pids+=($!)
 
-echo
-echo "The console:  http://$listen/"
-echo "Sign in with: bin/better-compute sign-in"
-echo "Try:          bin/better-compute nodes list --tenant default"
+# Without these the command line finds the server by its default directory.
+as=''
+[ -z "${DATA_DIR:-}${LISTEN:-}" ] || as=" --server http://$listen --token-file $data/admin.token"
+cat <<END
+
+This machine is a node now. In another terminal:
+
+    bin/better-compute nodes list --tenant default$as
+    bin/better-compute sign-in$as       # a link for the console
+
+Logs are in bin/log. Ctrl-C stops all of it; the same command goes on where it stopped.
+END
 wait "${pids[0]}"
