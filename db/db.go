@@ -114,6 +114,7 @@ func poolConfig(c Config) (*pgxpool.Config, error) {
 	params["statement_timeout"] = millis(orDefault(c.StatementTimeout, 15*time.Second))
 	params["idle_in_transaction_session_timeout"] = millis(orDefault(c.IdleInTransaction, 10*time.Second))
 	params["timezone"] = "UTC"
+	params["jit"] = "off" // compiling takes longer than any of our statements runs
 	pc.ConnConfig.Tracer = c.Tracer
 	pc.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{

@@ -164,6 +164,12 @@ func (l *Log) connected(ctx context.Context, name string, part func(context.Cont
 	// PostgreSQL cuts names at 63 bytes; the part stays readable.
 	app := c.RuntimeParams["application_name"]
 	c.RuntimeParams["application_name"] = app[:min(len(app), 40)] + " log " + name
+	// Left alone, PostgreSQL plans the tail reader's one statement anew each time, over all months, which takes many times as long as running it. And a
+	// plan that was made while the log was empty must not read all of it later. (Without jit off, the penalty for the clock's one row would have it
+	// compiled.)
+	c.RuntimeParams["jit"] = "off"
+	c.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	c.RuntimeParams["enable_seqscan"] = "off"
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return err
