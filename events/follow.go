@@ -27,7 +27,7 @@ type Follower struct {
 	pending int64    // the first position after read that may concern it; 0 when there is none up to what was announced
 	last    int64    // the newest position that it was nudged for
 	unread  int      // nudges since it was last live
-	live    bool     // it had reached the tail, and has read on since then
+	live    bool     // it had reached the log's head: from then on what it leaves unread is its own doing
 	buffer  []*Event // looked at, not yet given out
 
 	// Only the goroutine in Next touches these.
@@ -192,7 +192,8 @@ func (f *Follower) fill() (ready bool, page int64, err error) {
 // reached sets what is pending after read has moved. mu and the ring are held, so that no event comes in between.
 func (f *Follower) reached(tail int64) {
 	if f.read >= tail {
-		f.pending, f.unread, f.live = 0, 0, true
+		f.pending, f.unread = 0, 0
+		f.live = f.read >= f.log.head.Load() // else the tail reader itself has a way to go, and would count all of it as unread
 		return
 	}
 	f.pending = f.read + 1

@@ -75,6 +75,7 @@ type Log struct {
 
 	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
 	tail     atomic.Int64  // newest position in the ring
+	head     atomic.Int64  // newest position in the log, as far as the tail reader knows
 	nudged   atomic.Int64  // everything up to here has been announced to the followers
 	looked   atomic.Int64  // when the tail was last known to be whole, in nanoseconds since born
 	born     time.Time
@@ -313,6 +314,7 @@ func (l *Log) look(ctx context.Context, conn *pgx.Conn) (whole bool, err error) 
 // take puts a page into the ring and nudges the followers that it concerns. It says whether the log is no longer the one that the ring holds.
 func (l *Log) take(p page, started bool) (replaced bool) {
 	l.ring.Lock()
+	l.head.Store(p.Head.Position)
 	tail := l.tail.Load()
 	replaced = started && (p.Head.Epoch != l.ring.epoch || p.Head.Position < tail)
 	broken := !started || replaced
