@@ -362,6 +362,9 @@ func parseListCursor(order Order, s string) (listCursor, error) {
 	if err := json.Unmarshal(b, &c); err != nil || c.Order != order || id.Check(id.Node, "after", c.ID) != nil || !clean(c.Key) {
 		return listCursor{}, bad
 	}
+	if c.String() != s { // one place has one text: no line breaks, no other spelling of the same JSON
+		return listCursor{}, bad
+	}
 	return c, nil
 }
 
