@@ -52,24 +52,27 @@ const (
 	Dedicated Relation = "DEDICATED"
 )
 
-// Actor is who acts: a principal with its token, or a part of the control plane.
+// Actor is who acts: a principal with its token, a part of the control plane, or a node's daemon. The zero value is nobody, and may nothing.
 type Actor struct {
 	// Name is what events show.
 	Name string
-	// TokenID is the jti of the token shown; empty for the control plane itself.
+	// TokenID is the jti of the token shown; empty for who shows none.
 	TokenID string
-	// ExpiresAt is when the token ends; zero for the control plane itself.
+	// ExpiresAt is when the token ends; zero for who shows none.
 	ExpiresAt time.Time
+
+	// system is set by System alone: a missing token must never pass for the control plane.
+	system bool
 }
 
 // System is the actor for a controller. It is allowed everything: its rules are its own code.
-func System(name string) Actor { return Actor{Name: name} }
+func System(name string) Actor { return Actor{Name: name, system: true} }
 
-// NodeActor is the actor for what a node's daemon itself reports.
+// NodeActor is the actor for what a node's daemon itself reports. It stands in events; where a decision is asked, it may nothing.
 func NodeActor(nodeID string) Actor { return Actor{Name: nodeID} }
 
 // IsSystem says that the actor is the control plane itself.
-func (a Actor) IsSystem() bool { return a.TokenID == "" }
+func (a Actor) IsSystem() bool { return a.system }
 
 // Sight is how a tenant sees a node.
 type Sight struct {
@@ -100,7 +103,7 @@ func NewAuthority(d *db.DB) (*Authority, error) {
 	return &Authority{db: d, policies: set}, nil
 }
 
-// Known is what the database says of an actor in a tenant: whether its token still counts, which roles it holds, and how the tenant sees the node.
+// known is what the database says of an actor in a tenant: whether its token still counts, which roles it holds, and how the tenant sees the node.
 type known struct {
 	live      bool
 	roles     []string
