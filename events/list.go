@@ -32,15 +32,18 @@ type ListFilter struct {
 	Order Order
 	// First is how many events a page has, 1 to 500.
 	First int
-	// After is the position of the last event of the page before; nil means the first page.
-	After *int64
+	// After is the place of the last event of the page before; nil means the first page.
+	After *Cursor
 }
 
 // maxList is the biggest page of a list.
 const maxList = 500
 
-// List reads a page of the history, and whether there is more after it, in one statement. It looks only at events whose audience the tenant is
-// in; what the reader may see of each is for the caller's [Visibility].
+// List reads a page of the history, and whether there is more after it. It looks only at events whose audience the tenant is in; what the reader
+// may see of each is for the caller's [Visibility].
+//
+// It answers INVALID_INPUT for a filter that can't be read, and CURSOR_EXPIRED for a place that this log doesn't have, or, where the older events
+// come first, whose followers retention has removed; where the newest come first the list just ends there.
 func List(ctx context.Context, q db.Querier, f ListFilter) (list []Event, more bool, err error) {
 	s, err := choose(f.Filter)
 	if err != nil {
@@ -60,8 +63,9 @@ func List(ctx context.Context, q db.Querier, f ListFilter) (list []Event, more b
 	where, args := s.where()
 	args["limit"] = f.First + 1
 	if f.Actor != "" {
+		// A reduced event shows nobody's name, so none can be asked for either.
 		args["actor"] = f.Actor
-		where = append(where, "e.actor = @actor")
+		where = append(where, "e.actor = @actor and @tenant = any(e.full_for)")
 	}
 	if f.Since != nil {
 		args["since"] = *f.Since
@@ -72,7 +76,10 @@ func List(ctx context.Context, q db.Querier, f ListFilter) (list []Event, more b
 		where = append(where, "e.at < @until")
 	}
 	if f.After != nil {
-		args["after"] = *f.After
+		if err := admitsList(ctx, q, *f.After, sorted == "desc"); err != nil {
+			return nil, false, err
+		}
+		args["after"] = f.After.Position
 		where = append(where, "e.position "+compare+" @after")
 	}
 	rows, err := q.Query(ctx, `
@@ -98,4 +105,16 @@ order by e.position `+sorted+` limit @limit`, args)
 		return list[:f.First], true, nil
 	}
 	return list, false, nil
+}
+
+// admitsList says whether a list can go on after the cursor, down the log or up.
+func admitsList(ctx context.Context, q db.Querier, after Cursor, down bool) error {
+	extent, err := Extent(ctx, q)
+	if err != nil {
+		return err
+	}
+	if down {
+		after.Position = max(after.Position, extent.Oldest.Position)
+	}
+	return extent.admits(after)
 }

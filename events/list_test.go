@@ -27,7 +27,8 @@ func positions(t *testing.T, d *db.DB, f events.ListFilter) []int64 {
 			return all
 		}
 		require.Len(t, list, f.First, "a page with more after it is full")
-		f.After = &all[len(all)-1]
+		after := list[len(list)-1].Cursor()
+		f.After = &after
 	}
 }
 
@@ -65,4 +66,50 @@ func TestList(t *testing.T) {
 		_, _, err := events.List(t.Context(), d.Pool(), bad)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
 	}
+}
+
+func TestListCursor(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	head := write(t, d, entry("acme", "node_a", "node.cordoned"))
+	for range 4 {
+		head = write(t, d, entry("acme", "node_a", "node.cordoned"))
+	}
+	list := func(after events.Cursor, o events.Order) ([]events.Event, error) {
+		l, _, err := events.List(t.Context(), d.Pool(), events.ListFilter{Filter: events.Filter{Tenant: "acme"}, First: 10, After: &after, Order: o})
+		return l, err
+	}
+	// A cursor of another log, or from ahead of it, is CURSOR_EXPIRED and never a page.
+	for cause, c := range map[string]events.Cursor{
+		events.CauseEpoch: {Epoch: head.Epoch + 1, Position: 2}, events.CauseAhead: {Epoch: head.Epoch, Position: 6},
+	} {
+		for _, o := range []events.Order{events.NewestFirst, events.OldestFirst} {
+			_, err := list(c, o)
+			require.Equal(t, fault.CursorExpired, fault.CodeOf(err), "%s %s", cause, o)
+			require.Equal(t, cause, fault.From(err).Details["cause"])
+		}
+	}
+	// Below what retention has left, the list from the newest on has ended, and the one from the oldest on would have a hole.
+	_, err := d.Pool().Exec(t.Context(), `update event_clock set oldest = 4`)
+	require.NoError(t, err)
+	l, err := list(events.Cursor{Epoch: head.Epoch, Position: 1}, events.NewestFirst)
+	require.NoError(t, err)
+	require.Empty(t, l)
+	_, err = list(events.Cursor{Epoch: head.Epoch, Position: 1}, events.OldestFirst)
+	require.Equal(t, fault.CursorExpired, fault.CodeOf(err))
+	l, err = list(events.Cursor{Epoch: head.Epoch, Position: 3}, events.OldestFirst)
+	require.NoError(t, err)
+	require.Len(t, l, 2)
+}
+
+func TestListActor(t *testing.T) {
+	t.Parallel()
+	// I5: a guest reads the event without the name of who did it, so it cannot find the name out by asking for it either.
+	d := dbtest.New(t)
+	e := entry("acme", "node_a", "node.cordoned")
+	e.Actor, e.Audience = "alex", events.Audience{Full: []string{"acme"}, Reduced: []string{"guest"}}
+	write(t, d, e)
+	require.Equal(t, []int64{1}, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "acme"}, Actor: "alex", First: 5}))
+	require.Equal(t, []int64{1}, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "guest"}, First: 5}))
+	require.Empty(t, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "guest"}, Actor: "alex", First: 5}))
 }

@@ -155,7 +155,7 @@ func (a *API) history(ctx context.Context, who iam.Actor, f events.ListFilter, a
 		if err != nil {
 			return nil, err
 		}
-		f.After = &c.Position
+		f.After = &c
 	}
 	if f.First < 1 || f.First > node.MaxFirst {
 		return nil, fault.Invalid("first", "must be between 1 and "+strconv.Itoa(node.MaxFirst), 0)
