@@ -80,6 +80,11 @@ type Log struct {
 	looked   atomic.Int64  // when the tail was last known to be whole, in nanoseconds since born
 	born     time.Time
 
+	watchers struct {
+		sync.RWMutex
+		all []func(*Event)
+	}
+
 	// The lock order is: followers, a follower's mu, ring.
 	followers index
 	ring      struct {
@@ -346,7 +351,23 @@ func (l *Log) take(p page, started bool) (replaced bool) {
 		l.followers.concerned(e, func(f *Follower) { f.nudge(e) })
 	}
 	l.nudged.Store(tail)
+	l.watchers.RLock()
+	defer l.watchers.RUnlock()
+	for _, watch := range l.watchers.all {
+		for _, e := range p.events {
+			watch(e)
+		}
+	}
 	return false
+}
+
+// Watch has fn called for each event as the tail reader comes upon it, whoever may see it: for a part of this process that must look at the database
+// when something happened, and never to show the event to anybody. fn must neither block nor change the event. When the reader begins anew, events
+// are passed over, so whoever watches also looks by itself.
+func (l *Log) Watch(fn func(*Event)) {
+	l.watchers.Lock()
+	defer l.watchers.Unlock()
+	l.watchers.all = append(l.watchers.all, fn)
 }
 
 // restart empties the ring and puts its tail to the page's head.

@@ -52,6 +52,8 @@ type Config struct {
 	Sessions *liveness.Store
 	// Health takes inventories.
 	Health *health.Store
+	// Feed tells which certificates of live sessions were revoked; nil lets a revoked one keep its session until it runs out.
+	Feed *pki.RevocationFeed
 	// Log must not be nil.
 	Log *slog.Logger
 
@@ -209,6 +211,9 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	var looking, background sync.WaitGroup
 	looking.Go(func() { g.keep(ctx) })
 	looking.Go(func() { g.check(ctx) })
+	if g.Feed != nil {
+		looking.Go(func() { g.Feed.Run(ctx, g.registry.certificates, g.revoked) })
+	}
 	looking.Go(func() {
 		if err := g.flush(ctx); err != nil {
 			cancel(err)
@@ -337,6 +342,35 @@ func (g *Gateway) checkOnce(ctx context.Context) error {
 	return nil
 }
 
+// revoked ends sessions whose certificates no longer count.
+func (g *Gateway) revoked(ctx context.Context, gone []pki.Gone) {
+	for _, gone := range gone {
+		s := g.registry.findBy(gone.NodeID, gone.Serial)
+		if s == nil {
+			continue
+		}
+		reason := refusalEnds[string(gone.Reason)]
+		g.Log.InfoContext(ctx, "a session's certificate no longer counts", "node", gone.NodeID, "session", s.id, "reason", gone.Reason)
+		g.work.Go(func() { s.end(context.WithoutCancel(ctx), reason, sentences[reason], 0) })
+	}
+}
+
+// blind ends all sessions when for too long no revocation could have been seen: a thief's session must not outlive that.
+func (g *Gateway) blind(ctx context.Context) {
+	if g.Feed == nil || !g.Feed.Blind() {
+		return
+	}
+	all := g.registry.snapshot()
+	if len(all) > 0 {
+		g.Log.ErrorContext(ctx, "revocations could not be seen for too long, so the sessions end", "gateway", g.ID, "sessions", len(all))
+	}
+	for _, s := range all {
+		g.work.Go(func() {
+			s.end(context.WithoutCancel(ctx), liveness.EndedGoAway, "this gateway can't see what is revoked; connect to another, or again", time.Second+jitter(30*time.Second))
+		})
+	}
+}
+
 // keep looks at every session in memory until ctx ends.
 func (g *Gateway) keep(ctx context.Context) {
 	tick := time.NewTicker(g.LookEvery)
@@ -354,6 +388,7 @@ func (g *Gateway) keep(ctx context.Context) {
 			since = now
 		}
 		last = now
+		g.blind(ctx)
 		for _, s := range g.registry.snapshot() {
 			s.look(context.WithoutCancel(ctx), now, since)
 		}

@@ -118,6 +118,11 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 		g.refuse(ctx, w, fault.Invalid("Sec-WebSocket-Protocol", "must offer "+wire.Subprotocol, 0))
 		return
 	}
+	if g.Feed != nil && !g.Feed.Current() {
+		g.refuse(ctx, w, fault.New(fault.Unavailable, fault.Details{"retryAfterMs": (5*time.Second + jitter(10*time.Second)).Milliseconds()},
+			"this gateway can't see what is revoked now, so it takes no new sessions; try another, or again"))
+		return
+	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	select {
 	case g.judging <- struct{}{}:

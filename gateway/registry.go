@@ -6,6 +6,7 @@ import (
 
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/liveness"
+	"github.com/better-compute/better-compute/pki"
 )
 
 // registry is the sessions in memory: all connections that were let in, and by node those that are open.
@@ -97,9 +98,30 @@ func (r *registry) held() []liveness.Held {
 	defer r.mu.Unlock()
 	held := make([]liveness.Held, 0, len(r.byNode))
 	for _, s := range r.byNode {
-		held = append(held, liveness.Held{NodeID: s.NodeID, Number: s.number, Generation: s.Generation, Serial: s.Serial})
+		held = append(held, liveness.Held{NodeID: s.NodeID, Number: s.number})
 	}
 	return held
+}
+
+// certificates gives what the open sessions hang on.
+func (r *registry) certificates() []pki.Held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := make([]pki.Held, 0, len(r.byNode))
+	for _, s := range r.byNode {
+		held = append(held, pki.Held{NodeID: s.NodeID, Serial: s.Serial, Generation: s.Generation})
+	}
+	return held
+}
+
+// findBy gives the node's open session if it hangs on that certificate.
+func (r *registry) findBy(nodeID, serial string) *session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.byNode[nodeID]; s != nil && s.Serial == serial {
+		return s
+	}
+	return nil
 }
 
 // find gives the node's open session if it is that one.

@@ -174,6 +174,13 @@ func (s *session) hello(ctx context.Context) string {
 	if older != nil {
 		s.g.work.Go(func() { older.end(ctx, liveness.EndedSuperseded, sentences[liveness.EndedSuperseded], 0) })
 	}
+	// Registered now, so the feed finds it from here on; what was revoked between its judgement and this moment is in the feed's memory.
+	if s.g.Feed != nil {
+		if refusal, denied := s.g.Feed.Denied(s.Serial); denied {
+			reason := refusalEnds[string(refusal)]
+			return s.end(ctx, reason, sentences[reason], 0)
+		}
+	}
 	s.g.Log.InfoContext(ctx, "a session is open", "node", s.NodeID, "session", s.id, "from", s.from, "agent", h.GetAgentVersion())
 	welcome := &wire.Welcome{
 		NodeId: s.NodeID, Generation: s.Generation, BeatIntervalMs: s.g.BeatInterval.Milliseconds(), LeaseMs: s.g.Lease.Milliseconds(),

@@ -81,6 +81,7 @@ func setup(t *testing.T, change ...func(*gateway.Config)) *bundle {
 	b.config = gateway.Config{
 		ID: id.New(id.Gateway), GetCertificate: certificate.GetCertificate, Root: issuer.Root(), Identities: b.pki,
 		Sessions: &liveness.Store{DB: d, Nodes: b.nodes, Log: log}, Health: &health.Store{DB: d, Nodes: b.nodes, Log: log}, Log: log,
+		Feed:       pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
 		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
 	}
 	for _, c := range change {

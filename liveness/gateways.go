@@ -111,10 +111,8 @@ func (s *Store) Flush(ctx context.Context, gatewayID, instance string, ages []Ag
 
 // Held is a session that a gateway holds.
 type Held struct {
-	NodeID     string
-	Number     int64
-	Generation int64
-	Serial     string
+	NodeID string
+	Number int64
 }
 
 // Gone is a session that must end, and why: one of the Ended… words.
@@ -124,31 +122,26 @@ type Gone struct {
 	Reason string
 }
 
-// Check looks at sessions that are held, by one statement, and gives those that must end: the node is deleted, its identity or certificate no longer
-// counts, or a newer session took over elsewhere.
+// Check looks at sessions that are held, by one statement, and gives those that must end: the node is deleted, or a newer session took over
+// elsewhere. Whether its certificate still counts is for pki's revocation feed to say.
 func (s *Store) Check(ctx context.Context, held []Held) ([]Gone, error) {
 	if len(held) == 0 {
 		return nil, nil
 	}
-	var ids, serials []string
-	var numbers, generations []int64
-	for _, h := range held {
-		ids, serials = append(ids, h.NodeID), append(serials, h.Serial)
-		numbers, generations = append(numbers, h.Number), append(generations, h.Generation)
+	ids, numbers := make([]string, len(held)), make([]int64, len(held))
+	for i, h := range held {
+		ids[i], numbers[i] = h.NodeID, h.Number
 	}
 	rows, err := s.DB.Pool().Query(ctx, `
 		select node_id, number, reason from (
 		  select x.node_id, x.number, case
 		    when n.id is null or n.deleted_at is not null then 'DELETED'
-		    when n.credential = 'QUARANTINED' then 'QUARANTINED'
-		    when n.credential <> 'TRUSTED' or n.identity_generation <> x.generation or c.serial is null or c.state = 'REVOKED' then 'REVOKED'
-		    when s.number is distinct from x.number or c.state = 'SUPERSEDED' then 'SUPERSEDED'
+		    when s.number is distinct from x.number then 'SUPERSEDED'
 		  end as reason
-		  from unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[]) as x(node_id, number, generation, serial)
+		  from unnest($1::text[], $2::bigint[]) as x(node_id, number)
 		  left join nodes n on n.id = x.node_id
-		  left join node_certs c on c.serial = x.serial
 		  left join node_sessions s on s.node_id = x.node_id) looked
-		where reason is not null`, ids, numbers, generations, serials)
+		where reason is not null`, ids, numbers)
 	if err != nil {
 		return nil, fmt.Errorf("check the sessions: %w", err)
 	}

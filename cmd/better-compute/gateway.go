@@ -24,10 +24,18 @@ func (s *settings) gateway(ctx context.Context, g *errgroup.Group, r *rooms, l n
 	if err != nil {
 		return err
 	}
+	var feed *pki.RevocationFeed
+	if s.revocationPoll > 0 {
+		feed = pki.NewRevocationFeed(r.db, pki.FeedOptions{Poll: s.revocationPoll, GiveUp: s.revocationGiveUp, Log: log})
+		feed.Watch(r.log)
+	} else {
+		log.WarnContext(ctx, "the revocation feed is off: a revoked certificate keeps its session until it runs out")
+	}
 	machines := gateway.New(gateway.Config{
 		ID: gatewayID, GetCertificate: certificate.GetCertificate, Root: r.pki.Issuer.Root(), Identities: r.pki,
 		Sessions: &liveness.Store{DB: r.db, Nodes: r.nodes, Log: log},
 		Health:   &health.Store{DB: r.db, Nodes: r.nodes, Log: log},
+		Feed:     feed,
 		Log:      log,
 	})
 	g.Go(func() error {

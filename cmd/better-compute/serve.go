@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,10 @@ type settings struct {
 	postgresBin   string
 	publicURL     string
 	insecureHTTP  bool
-	version       string
+	// revocationPoll is how often the gateway looks for revoked certificates; 0 turns the feed off.
+	revocationPoll   time.Duration
+	revocationGiveUp time.Duration
+	version          string
 }
 
 // The roles of a process. One process has all of them; a fleet splits them over machines.
@@ -66,6 +70,9 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 	f.StringVar(&s.postgresBin, "postgres-bin", "", "folder with the programs of the embedded PostgreSQL; absent: the one that npm brought, else an installed one")
 	f.StringVar(&s.publicURL, "public-url", "", "the URL by which browsers reach the server, when it is not its own address")
 	f.BoolVar(&s.insecureHTTP, "insecure-http", false, "listen beyond the loopback without TLS: only behind a proxy that has it")
+	f.DurationVar(&s.revocationPoll, "revocation-poll", time.Second,
+		"how often the gateway looks for revoked certificates, besides being told; 0: never, and a revoked one keeps its session until it runs out")
+	f.DurationVar(&s.revocationGiveUp, "revocation-give-up", 15*time.Minute, "how long sessions go on while the gateway can't look")
 	return cmd
 }
 
@@ -77,6 +84,12 @@ func (s *settings) check() error {
 	}
 	if len(s.roles) == 0 {
 		return fault.Invalid("roles", "must name at least one of api, gateway, jobs", 0)
+	}
+	if s.revocationPoll != 0 && (s.revocationPoll < 10*time.Millisecond || s.revocationPoll > 10*time.Second) {
+		return fault.Invalid("revocation-poll", "must be 10ms to 10s, or 0 for never", 0)
+	}
+	if s.revocationGiveUp < time.Minute {
+		return fault.Invalid("revocation-give-up", "must be a minute or more", 0)
 	}
 	if s.migrate != "auto" && s.migrate != "off" {
 		return fault.Invalid("migrate", "must be auto or off", 0)
