@@ -2134,7 +2134,7 @@ type ComputeNode {
   "Its newest session; null before the first, and for tenants that don't own the node."
   session: Session
   "Whether new work of that tenant can land on it, by the one gate that every placement path uses."
-  placeable("The tenant that asks; absent: the owner." tenantId: ID): Placeability!
+  placeable("The tenant that asks; absent: yours." tenantId: ID): Placeability!
   "For whom new work can land on it."
   placeableFor: PlaceableFor!
   "Why it is out, in words; 'in service' when it is not."

@@ -60,16 +60,17 @@ func (n *Node) Session(ctx context.Context) (*liveness.Session, error) {
 	return nil, err
 }
 
-// Placeable gives the gate's answer for a tenant; a guest asks for itself only.
+// Placeable gives the gate's answer for a tenant; a guest asks for itself only, also when it names nobody: its view of the node is cut, and the gate
+// would judge another by what is left of it.
 func (n *Node) Placeable(tenantID *string) (*node.Placeability, error) {
-	tenant := n.TenantID
+	tenant := n.Seer
 	if tenantID != nil {
 		if err := id.Tenant("tenantId", *tenantID); err != nil {
 			return nil, err
 		}
 		tenant = *tenantID
 	}
-	if !n.Full && tenant != n.Seer && tenantID != nil {
+	if !n.Full && tenant != n.Seer {
 		return nil, fault.New(fault.Forbidden, nil, "a tenant that does not own the node asks for itself only")
 	}
 	p := node.Gate(n.Node(), tenant, node.Device, time.Now())
@@ -167,7 +168,7 @@ type Drain struct {
 	Node *Node
 }
 
-// Blockers gives the live allocations that a running drain waits for.
+// Blockers gives the live allocations that a running drain waits for: all to the owner, others' reduced; its own to a guest.
 func (d *Drain) Blockers(ctx context.Context) ([]*Allocation, error) {
 	out := []*Allocation{}
 	if d.State != node.Draining {
@@ -175,21 +176,29 @@ func (d *Drain) Blockers(ctx context.Context) ([]*Allocation, error) {
 	}
 	by, err := d.Node.page.blockers(ctx)
 	for _, a := range by[d.NodeID] {
-		out = append(out, allocation(a, d.Node.Seer))
+		if d.Node.Full || a.TenantID == d.Node.Seer {
+			out = append(out, allocation(a, d.Node.Seer))
+		}
 	}
 	return out, err
 }
 
-// ExpectedAt gives when the last blocker ends; nil when one is open-ended or there is none.
+// ExpectedAt gives when the last blocker ends; nil when one is open-ended or there is none, and to a guest when the last is another's: the end of
+// that one's work is none of its business.
 func (d *Drain) ExpectedAt(ctx context.Context) (*time.Time, error) {
 	if d.State != node.Draining {
 		return nil, nil //nolint:nilnil // it waits for nothing
 	}
 	by, err := d.Node.page.blockers(ctx)
-	if blockers := by[d.NodeID]; len(blockers) > 0 && err == nil {
-		return blockers[0].EndsAt, nil // the open-ended stand first, then those that end last
+	blockers := by[d.NodeID]
+	if err != nil || len(blockers) == 0 {
+		return nil, err
 	}
-	return nil, err
+	last := blockers[0] // the open-ended stand first, then those that end last
+	if !d.Node.Full && last.TenantID != d.Node.Seer {
+		return nil, nil //nolint:nilnil // not told
+	}
+	return last.EndsAt, nil
 }
 
 // Allocation is an allocation as a tenant sees it: of another's, only that it is there and until when.

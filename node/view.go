@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/better-compute/better-compute/iam"
@@ -50,5 +51,6 @@ func (v *View) reduce() {
 		}
 		reason.By, reason.Message = "", ""
 	}
+	r.Reasons = slices.CompactFunc(r.Reasons, func(a, b Reason) bool { return a.Name == b.Name })
 	r.Labels = those(r.Labels, func(l Label) bool { return l.Source != FromOperator })
 }
