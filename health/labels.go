@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 )
 
@@ -31,7 +30,7 @@ func inventory(n *node.Node, facts Facts, changed bool) (fact *node.Fact, displa
 		}
 		n.SetLabel(l)
 	}
-	if liveness.HostnameRule.MatchString(facts.System.Hostname) {
+	if node.HostnameRule.MatchString(facts.System.Hostname) {
 		n.Hostname = facts.System.Hostname
 	}
 	if !changed && node.Moved(before, n) == 0 {

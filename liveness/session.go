@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -173,22 +172,19 @@ func (s *Store) openTx(ctx context.Context, tx *db.Tx, gatewayID string, ids []s
 	return record(ctx, tx, gatewayID, found, hellos, skews)
 }
 
-// connect is the decision: connectivity and the name that the machine gives itself, and nothing else. A node that is connected keeps since when it
-// is; the new session is told all the same.
+// connect is the decision: connectivity and the name that the machine gives itself, and nothing else. A name that no machine may have is not taken
+// over. A node that is connected keeps since when it is; the new session is told all the same.
 func connect(n *node.Node, a node.Act, gatewayID string, h *Hello, skewMs int64) *node.Fact {
 	if n.Connectivity != node.Connected {
 		n.Connectivity, n.ConnectivitySince = node.Connected, &a.Now
 	}
-	if HostnameRule.MatchString(h.Hostname) {
+	if node.HostnameRule.MatchString(h.Hostname) {
 		n.Hostname = h.Hostname
 	}
 	return &node.Fact{Type: "node.connected", Data: Connected{
 		SessionID: h.SessionID, Gateway: gatewayID, BootID: h.BootID, AgentVersion: h.AgentVersion, ClockSkewMs: skewMs,
 	}}
 }
-
-// HostnameRule is what a machine may call itself; another name is not taken over.
-var HostnameRule = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
 
 // skew is the machine's clock minus the true one, in milliseconds; what a broken machine sends is cut to what a century can be off.
 func skew(clockUnixMs int64, at time.Time) int64 {

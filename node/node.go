@@ -5,6 +5,7 @@ package node
 import (
 	"encoding/json"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,9 @@ const (
 	PrefixCondition   = "condition:"
 	PrefixDedicated   = "taint:dedicated="
 )
+
+// HostnameRule is what a machine may call itself.
+var HostnameRule = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
 
 // Node is a machine that tenants book. Each control moves exactly one of its axes.
 type Node struct {

@@ -109,7 +109,9 @@ func (f *RevocationFeed) Wake() {
 }
 
 // Age is how long ago the last good look began; before the first one, how old the feed is.
-func (f *RevocationFeed) Age() time.Duration { return time.Since(f.born) - time.Duration(f.looked.Load()) }
+func (f *RevocationFeed) Age() time.Duration {
+	return time.Since(f.born) - time.Duration(f.looked.Load())
+}
 
 // Current says whether new sessions may be let in: the last good look is not too old.
 func (f *RevocationFeed) Current() bool { return f.Age() <= f.opts.Patience }

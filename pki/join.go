@@ -16,13 +16,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway/wire"
-	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/node"
 )
@@ -74,9 +71,8 @@ type joining struct {
 }
 
 var (
-	hostnameRule = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
-	printRule    = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,128}$`)
-	versionRule  = regexp.MustCompile(`^[A-Za-z0-9._+~:-]{0,64}$`)
+	printRule   = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,128}$`)
+	versionRule = regexp.MustCompile(`^[A-Za-z0-9._+~:-]{0,64}$`)
 )
 
 func (s *Store) readJoin(req wire.JoinRequest, exporter []byte) (*joining, error) {
@@ -96,7 +92,7 @@ func (s *Store) readJoin(req wire.JoinRequest, exporter []byte) (*joining, error
 		return nil, fault.Invalid("proof", "must be an Ed25519 signature of 64 bytes", len(req.Proof))
 	case len(exporter) != wire.ExporterSize:
 		return nil, fmt.Errorf("join: the exporter has %d bytes, not %d", len(exporter), wire.ExporterSize)
-	case !hostnameRule.MatchString(req.Hostname):
+	case !node.HostnameRule.MatchString(req.Hostname):
 		return nil, fault.Invalid("hostname", "must be 1 to 253 letters, digits and . _ -", len(req.Hostname))
 	case !versionRule.MatchString(req.AgentVersion):
 		return nil, fault.Invalid("agentVersion", "must be at most 64 letters, digits and . _ + ~ : -", len(req.AgentVersion))
@@ -308,255 +304,6 @@ func SameMachine(a, b wire.JoinPrint) bool {
 		}
 	}
 	return true
-}
-
-// errLate says that the token was claimed, revoked or expired between the look and the claim.
-var errLate = errors.New("the token no longer counts")
-
-// cert is a certificate that is about to be recorded, or was.
-type cert struct {
-	node       string
-	generation int64
-	chain      []*x509.Certificate
-	issuedAt   time.Time
-}
-
-func (c cert) serial() string { return SerialText(c.chain[0].SerialNumber) }
-
-// record is the join's one transaction: claim, node, key, certificate, event.
-func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, h *holder, made *cert) error {
-	if err := tx.Locks(db.LockJoinToken); err != nil {
-		return err
-	}
-	hash := j.token.SecretHash()
-	var tenant, pool string
-	err := tx.QueryRow(ctx, `
-		update join_tokens set used_at = clock_timestamp(), used_by = $2
-		where id = $1 and secret_hash = $3 and used_at is null and revoked_at is null and expires_at > clock_timestamp()
-		returning tenant_id, pool_id`, j.token.ID(), made.node, hash[:]).Scan(&tenant, &pool)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errLate
-	}
-	if err != nil {
-		return fmt.Errorf("claim the join token: %w", err)
-	}
-	if h == nil {
-		err = s.recordNew(ctx, tx, j, pool, made)
-	} else {
-		err = s.recordAgain(ctx, tx, j, h, pool, made)
-	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" || fault.CodeOf(err) == fault.Conflict {
-		return errMoved // another join by the same identity came first; this one re-attaches what it made
-	}
-	return err
-}
-
-// joinData is what events say of a join.
-type joinData struct {
-	Key         string          `json:"key"`
-	Generation  int64           `json:"generation"`
-	Serial      string          `json:"serial"`
-	JoinTokenID string          `json:"joinTokenId"`
-	Hostname    string          `json:"hostname"`
-	Print       json.RawMessage `json:"print"`
-	// PreviousPrint and RevokedSerials are there only when a known node came back.
-	PreviousPrint  json.RawMessage `json:"previousPrint,omitempty"`
-	RevokedSerials []string        `json:"revokedSerials,omitempty"`
-}
-
-func (j *joining) data(made *cert) joinData {
-	return joinData{
-		Key: j.fingerprint, Generation: made.generation, Serial: made.serial(), JoinTokenID: j.token.ID(), Hostname: j.Hostname, Print: j.print,
-	}
-}
-
-func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool string, made *cert) error {
-	n, err := node.CreateTx(ctx, tx, node.New{ID: made.node, Key: j.fingerprint, PoolID: pool, Hostname: j.Hostname, By: j.token.ID()})
-	if err != nil {
-		return err
-	}
-	if err := tx.Locks(db.LockNodePart); err != nil {
-		return err
-	}
-	if err := j.recordCert(ctx, tx, made, true); err != nil {
-		return err
-	}
-	return events.Append(tx, events.Entry{
-		Type: "node.joined", TenantID: n.TenantID, NodeID: n.ID, Actor: iam.NodeActor(n.ID).Name, Data: j.data(made),
-		Audience: events.Audience{Full: []string{n.TenantID}}, // its owner, to whom alone CreateTx has shown it
-	})
-}
-
-func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holder, pool string, made *cert) error {
-	data := j.data(made)
-	who := iam.NodeActor(h.nodeID)
-	rejoin := node.Control{
-		Name: "rejoin", Axes: node.AxisIdentity | node.AxisHostname,
-		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
-			if n.PoolID != pool || int64(n.IdentityGeneration) != made.generation || n.Credential == node.Quarantined || n.Key != j.fingerprint {
-				return nil, errMoved
-			}
-			n.Hostname = j.Hostname
-			if n.Credential != node.Trusted {
-				n.Credential, n.CredentialSince = node.Trusted, a.Now
-			}
-			return &node.Fact{Type: "node.rejoined", Data: &data}, nil
-		},
-		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
-			if err := tx.Locks(db.LockNodePart); err != nil {
-				return err
-			}
-			var trusted bool
-			err := tx.QueryRow(ctx, `select exists (select from identity_keys where node_id = $1 and fingerprint = $2 and state = 'TRUSTED')`,
-				n.ID, j.fingerprint).Scan(&trusted)
-			if err != nil {
-				return fmt.Errorf("look at the identity: %w", err)
-			}
-			if !trusted {
-				return errMoved
-			}
-			if data.PreviousPrint, err = lastPrint(ctx, tx, n.ID); err != nil {
-				return err
-			}
-			if data.RevokedSerials, err = revokeLive(ctx, tx, n.ID, who.Name, "joined again"); err != nil {
-				return err
-			}
-			return j.recordCert(ctx, tx, made, false)
-		},
-	}
-	changed, err := s.Nodes.ChangeManyTx(ctx, tx, node.Many{IDs: []string{h.nodeID}, Who: who}, rejoin)
-	if err != nil {
-		return err
-	}
-	if len(changed) == 0 {
-		return errMoved // deleted meanwhile
-	}
-	return nil
-}
-
-// lastPrint gives what the node's machine looked like before: in its newest session, else when it asked for its newest certificate.
-func lastPrint(ctx context.Context, q db.Querier, nodeID string) (json.RawMessage, error) {
-	var p json.RawMessage
-	err := q.QueryRow(ctx, `
-		select coalesce((select print from node_sessions where node_id = $1),
-		                (select print from node_certs where node_id = $1 order by issued_at desc limit 1), '{}')`, nodeID).Scan(&p)
-	if err != nil {
-		return nil, fmt.Errorf("read the machine's last print: %w", err)
-	}
-	return p, nil
-}
-
-// revokeLive ends every certificate of the node that counts, for ever, and gives their serials. The node is locked.
-func revokeLive(ctx context.Context, tx *db.Tx, nodeID, by, reason string) ([]string, error) {
-	rows, err := tx.Query(ctx, `
-		update node_certs set state = 'REVOKED', ended_at = clock_timestamp(), ended_by = $2, reason = $3, chain = null
-		where node_id = $1 and state in ('PENDING', 'ACTIVE') returning serial`, nodeID, by, reason)
-	if err != nil {
-		return nil, fmt.Errorf("revoke the old certificates: %w", err)
-	}
-	serials, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("revoke the old certificates: %w", err)
-	}
-	return serials, nil
-}
-
-// recordCert writes the certificate's row and, for a new node, its identity key's.
-func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey bool) error {
-	leaf := made.chain[0]
-	err := tx.QueryRow(ctx, `
-		with identity as (
-		  insert into identity_keys (node_id, fingerprint, public_key, state) select $2, $11, $12, 'TRUSTED' where $13
-		)
-		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, token_id, issued_at, not_before, not_after)
-		values ($1, $2, 'ACTIVE', $3, $4, $5, $6, $7, $8, clock_timestamp(), $9, $10) returning issued_at`,
-		made.serial(), made.node, made.generation, KeyFingerprint(leaf), j.csrHash[:], string(ChainPEM(made.chain)), string(j.print), j.token.ID(),
-		leaf.NotBefore, leaf.NotAfter, j.fingerprint, j.IdentityKey, withKey).Scan(&made.issuedAt)
-	if err != nil {
-		return fmt.Errorf("record the certificate: %w", err)
-	}
-	return nil
-}
-
-// again answers a join by a token that does not count any more: the same answer when it only got lost, else the one refusal. A second use by
-// somebody else is the best sign of a stolen token that there is, so it is told to the owner, once a minute at most.
-func (s *Store) again(ctx context.Context, j *joining, t tokenRow) (wire.JoinAnswer, error) {
-	if t.usedBy == nil {
-		s.Log.InfoContext(ctx, "join refused: the token is expired or revoked", "token", j.token.ID())
-		return wire.JoinAnswer{}, errRefused()
-	}
-	if t.ageOfUse != nil && *t.ageOfUse < answerAgain {
-		answer, err := s.lostAnswer(ctx, j)
-		if err == nil || !errors.Is(err, pgx.ErrNoRows) {
-			return answer, err
-		}
-	}
-	s.Log.WarnContext(ctx, "join refused: the token was used before", "token", j.token.ID(), "usedBy", *t.usedBy, "key", j.fingerprint)
-	if err := s.tellReuse(ctx, j, t); err != nil {
-		return wire.JoinAnswer{}, err
-	}
-	return wire.JoinAnswer{}, errRefused()
-}
-
-// lostAnswer gives the answer of the join that used the token, if this is the same machine asking for the same and the certificate was never
-// used; otherwise pgx.ErrNoRows.
-func (s *Store) lostAnswer(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
-	var chain, nodeID string
-	var generation int64
-	var issuedAt time.Time
-	err := s.DB.Pool().QueryRow(ctx, `
-		select c.chain, c.node_id, c.generation, c.issued_at
-		from node_certs c join nodes n on n.id = c.node_id join identity_keys k on k.node_id = n.id and k.state = 'TRUSTED'
-		where c.token_id = $1 and c.state = 'ACTIVE' and c.first_used_at is null and c.chain is not null and c.key_fingerprint = $2
-		  and k.fingerprint = $3 and n.deleted_at is null and n.credential = 'TRUSTED' and n.identity_generation = c.generation`,
-		j.token.ID(), j.csrKey, j.fingerprint).Scan(&chain, &nodeID, &generation, &issuedAt)
-	if err != nil {
-		return wire.JoinAnswer{}, fmt.Errorf("look for the answer that was given: %w", err)
-	}
-	parsed, err := parseChain(chain)
-	if err != nil {
-		return wire.JoinAnswer{}, err
-	}
-	s.Log.InfoContext(ctx, "a join's answer is given again", "node", nodeID, "token", j.token.ID())
-	return s.answer(j, parsed, nodeID, generation, issuedAt), nil
-}
-
-// reuseData is what security.join-token.reused says: both machines, as far as they are known.
-type reuseData struct {
-	JoinTokenID string          `json:"joinTokenId"`
-	UsedBy      string          `json:"usedBy"`
-	FirstKey    string          `json:"firstKey"`
-	FirstPrint  json.RawMessage `json:"firstPrint"`
-	Key         string          `json:"key"`
-	Print       json.RawMessage `json:"print"`
-	Hostname    string          `json:"hostname"`
-}
-
-func (s *Store) tellReuse(ctx context.Context, j *joining, t tokenRow) error {
-	_, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.Locks(db.LockJoinToken); err != nil {
-			return err
-		}
-		data := reuseData{JoinTokenID: j.token.ID(), UsedBy: *t.usedBy, Key: j.fingerprint, Print: j.print, Hostname: j.Hostname}
-		err := tx.QueryRow(ctx, `
-			update join_tokens t set reuse_seen_at = clock_timestamp()
-			from nodes n
-			where t.id = $1 and n.id = t.used_by and (t.reuse_seen_at is null or t.reuse_seen_at < clock_timestamp() - interval '1 minute')
-			returning n.key, coalesce((select print from node_certs c where c.token_id = t.id order by issued_at limit 1), '{}')`, j.token.ID()).
-			Scan(&data.FirstKey, &data.FirstPrint)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // told within the last minute
-		}
-		if err != nil {
-			return fmt.Errorf("note the second use of a join token: %w", err)
-		}
-		return events.Append(tx, events.Entry{
-			Type: "security.join-token.reused", TenantID: t.tenant, NodeID: *t.usedBy, Actor: iam.System("join").Name, Data: data,
-			Audience: events.Audience{Full: []string{t.tenant}},
-		})
-	})
-	return err
 }
 
 func (s *Store) answer(j *joining, chain []*x509.Certificate, nodeID string, generation int64, at time.Time) wire.JoinAnswer {

@@ -480,6 +480,23 @@ func TestJoin(t *testing.T) {
 			require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs`), string(want))
 		}
 	})
+	t.Run("a session that another machine opens while the certificate is signed is a duplicate too", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := newMachine(t, "m1")
+		first := b.joined(t, m)
+		token := b.token(t)
+		m.newKey(t)
+		open := sync.OnceFunc(func() {
+			b.exec(t, `insert into node_sessions (node_id, id, number, gateway_id, boot_id, agent_version, print, clock_skew_ms, connected_at)
+				values ($1, 'ses', 1, 'gw', 'b', '1', '{"machineId":"m2"}', 0, now())`, first.NodeID)
+		})
+		b.issuer.during.Store(&open)
+		_, err := b.join(t, m, token.Secret)
+		reason(t, err, "duplicate")
+		b.unused(t, token)
+		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs`))
+	})
 	t.Run("a session that ended, is stale, or is the machine's own is no duplicate", func(t *testing.T) {
 		t.Parallel()
 		for _, session := range []string{

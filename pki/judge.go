@@ -274,49 +274,59 @@ func (s *Store) Renew(ctx context.Context, nodeID, serial string, csrDER []byte)
 	if err != nil {
 		return Renewed{}, err
 	}
-	text := string(ChainPEM(signed))
-	csrHash := sha256.Sum256(csrDER)
-	_, err = s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.Locks(db.LockNode); err != nil {
-			return err
-		}
-		// The lock waits for whoever revokes, deletes or renews, and makes them wait: no certificate of an old generation is ever left counting.
-		var one int
-		err := tx.QueryRow(ctx, `select 1 from node_certs c join nodes n on n.id = c.node_id where `+renewable+`
-			and n.identity_generation = $3 for no key update of n`, serial, nodeID, generation).Scan(&one)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return errMoved
-		}
-		if err != nil {
-			return fmt.Errorf("renew a certificate: %w", err)
-		}
-		if err := tx.Locks(db.LockNodePart); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-			update node_certs set state = 'SUPERSEDED', ended_at = clock_timestamp(), ended_by = $1, reason = 'renewed again before its first use',
-			  chain = null
-			where node_id = $1 and state = 'PENDING'`, nodeID)
-		if err != nil {
-			return fmt.Errorf("renew a certificate: %w", err)
-		}
-		leaf := signed[0]
-		_, err = tx.Exec(ctx, `
-			insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, issued_at, not_before, not_after)
-			select $1, $2, 'PENDING', $3, $4, $5, $6, print, clock_timestamp(), $7, $8 from node_certs where serial = $9`,
-			SerialText(leaf.SerialNumber), nodeID, generation, csrKey, csrHash[:], text, leaf.NotBefore, leaf.NotAfter, serial)
-		if err != nil {
-			return fmt.Errorf("record the certificate: %w", err)
-		}
-		return nil
-	})
+	p := renewal{node: nodeID, serial: serial, csrKey: csrKey, csrHash: sha256.Sum256(csrDER), made: cert{node: nodeID, generation: generation, chain: signed}}
+	_, err = s.DB.Do(ctx, p.record)
 	if errors.Is(err, errMoved) {
 		return Renewed{}, s.whyNot(ctx, nodeID, serial)
 	}
 	if err != nil {
 		return Renewed{}, err
 	}
-	return Renewed{Chain: text, Serial: SerialText(signed[0].SerialNumber), NotAfter: signed[0].NotAfter}, nil
+	return Renewed{Chain: string(ChainPEM(signed)), Serial: p.made.serial(), NotAfter: signed[0].NotAfter}, nil
+}
+
+// renewal is a certificate that was signed to follow the one with the serial, and is not on record yet.
+type renewal struct {
+	node, serial string
+	csrKey       string
+	csrHash      [sha256.Size]byte
+	made         cert
+}
+
+// record writes the row, in the place of a pending one. It is errMoved when what the certificate was signed for no longer holds.
+func (p renewal) record(ctx context.Context, tx *db.Tx) error {
+	if err := tx.Locks(db.LockNode); err != nil {
+		return err
+	}
+	// The lock waits for whoever revokes, deletes or renews, and makes them wait: no certificate of an old generation is ever left counting.
+	var one int
+	err := tx.QueryRow(ctx, `select 1 from node_certs c join nodes n on n.id = c.node_id where `+renewable+`
+		and n.identity_generation = $3 for no key update of n`, p.serial, p.node, p.made.generation).Scan(&one)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errMoved
+	}
+	if err != nil {
+		return fmt.Errorf("renew a certificate: %w", err)
+	}
+	if err := tx.Locks(db.LockNodePart); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		update node_certs set state = 'SUPERSEDED', ended_at = clock_timestamp(), ended_by = $1, reason = 'renewed again before its first use',
+		  chain = null
+		where node_id = $1 and state = 'PENDING'`, p.node)
+	if err != nil {
+		return fmt.Errorf("renew a certificate: %w", err)
+	}
+	leaf := p.made.chain[0]
+	_, err = tx.Exec(ctx, `
+		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, issued_at, not_before, not_after)
+		select $1, $2, 'PENDING', $3, $4, $5, $6, print, clock_timestamp(), $7, $8 from node_certs where serial = $9`,
+		p.made.serial(), p.node, p.made.generation, p.csrKey, p.csrHash[:], string(ChainPEM(p.made.chain)), leaf.NotBefore, leaf.NotAfter, p.serial)
+	if err != nil {
+		return fmt.Errorf("record the certificate: %w", err)
+	}
+	return nil
 }
 
 // renewable is the condition under which the certificate $1 of the node $2 may be renewed.
