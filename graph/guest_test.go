@@ -178,4 +178,3 @@ func (b *bundle) only(sql string) string {
 	require.NoError(b, b.db.Pool().QueryRow(b.Context(), sql).Scan(&s))
 	return s
 }
-

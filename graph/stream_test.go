@@ -50,6 +50,7 @@ func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEnd
 func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	return ctx
 }
+
 func (s *statements) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatchQueryData) {
 	s.add(d.SQL)
 }
@@ -307,8 +308,8 @@ func TestServerSentEvents(t *testing.T) {
 		require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
 		lines := bufio.NewScanner(resp.Body)
 		for lines.Scan() {
-			if strings.HasPrefix(lines.Text(), "data: ") {
-				require.JSONEq(t, `{"data":{"nodeEvents":{"type":"node.uncordoned"}}}`, strings.TrimPrefix(lines.Text(), "data: "))
+			if after, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				require.JSONEq(t, `{"data":{"nodeEvents":{"type":"node.uncordoned"}}}`, after)
 				return
 			}
 		}

@@ -84,7 +84,7 @@ func setup(t *testing.T) *bundle {
 	b.config = gateway.Config{
 		ID: id.New(id.Gateway), GetCertificate: certificate.GetCertificate, Root: b.issuer.Root(), Identities: b.pki,
 		Sessions: &liveness.Store{DB: d, Nodes: nodes, Log: log}, Health: &health.Store{DB: d, Nodes: nodes, Log: log}, Log: log,
-		Feed: pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
+		Feed:       pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
 		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
 	}
 	b.start(t, "127.0.0.1:0")
