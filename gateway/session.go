@@ -84,9 +84,7 @@ func (s *session) run(ctx context.Context) {
 	s.g.registry.remove(s)
 	if s.number > 0 {
 		s.g.Log.InfoContext(ctx, "a session has ended", "node", s.NodeID, "session", s.id, "reason", reason)
-		if reason != liveness.EndedSuperseded {
-			s.g.ends.add(liveness.Ended{NodeID: s.NodeID, SessionID: s.id, Number: s.number, Reason: reason})
-		}
+		s.g.ends.add(liveness.Ended{NodeID: s.NodeID, SessionID: s.id, Number: s.number, Reason: reason})
 	}
 	_ = s.conn.CloseNow()
 }

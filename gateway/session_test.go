@@ -165,6 +165,20 @@ func TestSession(t *testing.T) {
 		fresh.leave(t)
 	})
 
+	t.Run("a machine that uses its new certificate and then says no Hello is disconnected, not forgotten as connected", func(t *testing.T) {
+		t.Parallel()
+		m := b.join(t, "n17.example")
+		l := m.open(t)
+		key, csr := pkitest.CSR(t)
+		l.send(t, &wire.Up{Body: &wire.Up_Renew{Renew: &wire.Renew{Csr: csr}}})
+		chain := l.next(t).GetRenewed().GetChainPem()
+		_, status, _ := m.dial(t, tls.Certificate{PrivateKey: key, Certificate: chainOf(t, string(chain))})
+		require.Equal(t, http.StatusSwitchingProtocols, status)
+		require.Equal(t, wire.Close_SUPERSEDED, l.closed(t).GetReason())
+		b.isNow(t, m.nodeID, node.Disconnected)
+		require.Equal(t, liveness.EndedSuperseded, b.told(t, m.nodeID, "node.disconnected")["reason"])
+	})
+
 	t.Run("whose session it is stands in the certificate, whatever a Hello says", func(t *testing.T) {
 		t.Parallel()
 		a, other := b.join(t, "n9.example"), b.join(t, "n10.example")

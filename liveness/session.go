@@ -44,7 +44,8 @@ const (
 	EndedGoAway = "GO_AWAY"
 	// EndedGatewayLost: the gateway's process died; its successor closed the session.
 	EndedGatewayLost = "GATEWAY_LOST"
-	// EndedSuperseded: a newer session or certificate of the node took over. It is never told: the newer session is.
+	// EndedSuperseded: a newer session or certificate of the node took over. It is told only where the machine used the newer certificate and then
+	// said no Hello; else the newer session is told.
 	EndedSuperseded = "SUPERSEDED"
 	// EndedRevoked: the certificate or the identity was revoked.
 	EndedRevoked = "REVOKED"
