@@ -230,6 +230,26 @@ func TestDrain(t *testing.T) {
 		}
 	})
 
+	t.Run("B9 the process is killed with the wake and the primary job in its hands", func(t *testing.T) {
+		t.Parallel()
+		// River gives the jobs of a process that died to another after a minute; the drain of an empty node must not wait for that.
+		b := setup(t)
+		n, other := b.node(), b.node()
+		for _, nodeID := range []string{n, other} {
+			r := b.book(nodeID, 0)
+			b.drain(nodeID, "")
+			b.release(r)
+		}
+		_, err := b.db.Pool().Exec(t.Context(), `
+			update river_job set state = 'running', attempt = 1, attempted_at = now(), attempted_by = '{killed}' where kind in ('drain', 'drain_wake')`)
+		require.NoError(t, err)
+		b.work()
+		for _, nodeID := range []string{n, other} {
+			b.eventually(3*time.Second, func() bool { return b.get(nodeID).LastDrain.State == node.Drained }, "the timer's net finds it")
+			require.Equal(t, 1, b.count(nodeID, "node.drained"))
+		}
+	})
+
 	t.Run("A drain whose job got lost is revived once", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

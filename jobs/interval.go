@@ -13,20 +13,27 @@ import (
 // intervalTick is how often the timer asks an index whether an interval has come: within it, beginnings and ends are written.
 const intervalTick = 200 * time.Millisecond
 
-// turnIntervals is the interval timer. A failure is logged and tried at the next tick; the sweep is the net below it.
+// netEvery is how often, in ticks, the timer also looks for drains of empty nodes; the first tick of a process does.
+const netEvery = 5
+
+// turnIntervals is the interval timer. A failure is logged and tried at the next tick; the sweep is the net below it. It is also the net below the
+// wakes of drains, since a process that was killed keeps those that it had fetched.
 func (r *Runner) turnIntervals(ctx context.Context) {
 	tick := time.NewTicker(intervalTick)
 	defer tick.Stop()
 	failing := false
-	for {
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		err := r.parts.turn(ctx)
+		if err == nil && n%netEvery == 0 {
+			err = r.parts.catchEmpty(ctx)
+		}
 		if err != nil && ctx.Err() == nil && !failing {
-			r.log.ErrorContext(ctx, "beginnings and ends of intervals can't be written; trying on", "error", err)
+			r.log.ErrorContext(ctx, "beginnings and ends of intervals, or of drains, can't be written; trying on", "error", err)
 		}
 		failing = err != nil
 	}
@@ -46,6 +53,15 @@ func (p Parts) turn(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// catchEmpty ends the drains of nodes that are empty and that nobody looked at.
+func (p Parts) catchEmpty(ctx context.Context) error {
+	ids, err := p.Controls.EmptyDrains(ctx)
+	if err != nil {
+		return err
+	}
+	return look(ctx, p.Controls, ids)
 }
 
 func look(ctx context.Context, c *controls.Controls, nodeIDs []string) error {
