@@ -137,7 +137,7 @@ func (s *live) hello(ctx context.Context) (*wire.Welcome, ending) {
 	print := s.agent.machine.Print(ctx)
 	hello := &wire.Hello{
 		BootId: print.GetBootId(), Print: print, AgentVersion: s.agent.version, Hostname: s.agent.machine.Hostname(ctx),
-		ClockUnixMs: time.Now().UnixMilli(),
+		ClockUnixMs: time.Now().UnixMilli(), NodeId: s.credential.NodeID,
 	}
 	if err := s.send(ctx, &wire.Up{Body: &wire.Up_Hello{Hello: hello}}); err != nil {
 		// The gateway may have closed with a reason, which only reading shows.

@@ -36,6 +36,8 @@ type Identities interface {
 	Admit(ctx context.Context, leaf *x509.Certificate) (pki.Verdict, error)
 	// Renew signs a new certificate for the node of a session that was opened with the one of that serial.
 	Renew(ctx context.Context, nodeID, serial string, csrDER []byte) (pki.Renewed, error)
+	// TellMismatch tells the owner that a machine with this certificate calls itself another node.
+	TellMismatch(ctx context.Context, v pki.Verdict, claimed string) error
 }
 
 // Config says what a gateway works with. Durations and bounds that are 0 have the value that their comment names.

@@ -145,6 +145,12 @@ func (s *session) hello(ctx context.Context) string {
 	if h == nil {
 		return s.end(ctx, liveness.EndedProtocol, "the first frame must be Hello", 0)
 	}
+	if claimed := h.GetNodeId(); claimed != "" && claimed != s.NodeID {
+		if err := s.g.Identities.TellMismatch(ctx, s.Verdict, claimed); err != nil {
+			s.g.Log.ErrorContext(ctx, "a Hello that names another node could not be told of", "node", s.NodeID, "claimed", claimed, "error", err)
+		}
+		return s.end(ctx, liveness.EndedProtocol, "the certificate is another node's than Hello names; join again", 0)
+	}
 	printed := h.GetPrint()
 	opened, err := s.g.opens.open(ctx, liveness.Hello{
 		NodeID: s.NodeID, SessionID: s.id, BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(), Hostname: h.GetHostname(),

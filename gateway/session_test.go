@@ -190,6 +190,27 @@ func TestSession(t *testing.T) {
 		l.leave(t)
 	})
 
+	t.Run("D19 a Hello that names node B over node A's certificate is refused and told; neither node is touched", func(t *testing.T) {
+		t.Parallel()
+		a, other := b.join(t, "d19a.example"), b.join(t, "d19b.example")
+		const state = `select jsonb_agg(to_jsonb(n) order by id) from nodes n where id = any($1)`
+		before := one[[]map[string]any](t, b, state, []string{a.nodeID, other.nodeID})
+		for range 3 {
+			l, status, _ := a.dial(t, a.certificate)
+			require.Equal(t, http.StatusSwitchingProtocols, status)
+			l.send(t, &wire.Up{Body: &wire.Up_Hello{Hello: &wire.Hello{BootId: "boot-1", NodeId: other.nodeID}}})
+			require.Equal(t, wire.Close_PROTOCOL, l.next(t).GetClose().GetReason(), "no Welcome comes first")
+			_ = l.CloseNow()
+		}
+		require.Equal(t, before, one[[]map[string]any](t, b, state, []string{a.nodeID, other.nodeID}))
+		require.Equal(t, 0, one[int](t, b, `select count(*) from node_sessions where node_id = any($1)`, []string{a.nodeID, other.nodeID}))
+		require.Equal(t, 1, count(b.history(t, a.nodeID), "security.node.identity-mismatch"), "one an hour, however often it tries")
+		require.Equal(t, other.nodeID, b.told(t, a.nodeID, "security.node.identity-mismatch")["claimed"])
+		require.Equal(t, []string{"node.joined"}, b.history(t, other.nodeID))
+		l := a.open(t, func(h *wire.Hello) { h.NodeId = a.nodeID })
+		l.leave(t)
+	})
+
 	t.Run("a name that is none and odd text do not get in", func(t *testing.T) {
 		t.Parallel()
 		m := b.join(t, "n11.example")

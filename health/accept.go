@@ -11,7 +11,7 @@ import (
 const clockTolerance = 5 * time.Minute
 
 // ClockSkew is the reason of a node whose clock is off.
-const ClockSkew = node.PrefixCondition + "clock-skew"
+const ClockSkew = node.ConditionClockSkew
 
 // Condition are the fields of node.condition.
 type Condition struct {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,6 +73,8 @@ func (n *Node) blocked(now time.Time) []string {
 		s := strings.ToLower(string(n.ProvisionState))
 		if n.Failure != nil {
 			s += " in " + strings.ToLower(n.Failure.Phase) + ": " + n.Failure.Message
+		} else if awaits := n.awaits(); awaits != "" {
+			s += ": " + awaits
 		}
 		because = append(because, s)
 	}
@@ -95,6 +98,26 @@ func (n *Node) blocked(now time.Time) []string {
 		because = append(because, "its certificate is quarantined: two machines used it")
 	}
 	return because
+}
+
+// ConditionClockSkew is the condition of a machine whose clock is off; acceptance waits for it to go.
+const ConditionClockSkew = PrefixCondition + "clock-skew"
+
+// awaits says what acceptance waits for while the node is adopting. Acceptance looks whenever an inventory comes, so a node that holds a session by
+// a right clock, and was not taken in yet, has not told its inventory in that session.
+func (n *Node) awaits() string {
+	switch {
+	case n.ProvisionState != Adopting:
+		return ""
+	case n.Connectivity == Pending:
+		return "its daemon has not connected yet"
+	case n.Connectivity != Connected:
+		return "its daemon holds no session"
+	case slices.ContainsFunc(n.Reasons, func(r Reason) bool { return r.Name == ConditionClockSkew }):
+		return "its clock must be right first"
+	default:
+		return "its inventory is awaited"
+	}
 }
 
 func (r Reason) sentence() string {
@@ -137,6 +160,9 @@ func (n *Node) Holds() []Hold {
 	holds := []Hold{}
 	if n.ProvisionState != Adopted {
 		h := Hold{Reason: "provisioning", Owner: "adoption", Message: Text(strings.ToLower(string(n.ProvisionState)))}
+		if awaits := n.awaits(); awaits != "" {
+			h.Message += Text(": " + awaits)
+		}
 		if n.Failure != nil {
 			h.Message, h.Since = Text(n.Failure.Message), &n.Failure.At
 		}

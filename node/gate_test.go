@@ -62,7 +62,16 @@ func TestGateBlocks(t *testing.T) {
 			},
 			"cordoned by alex 14 min ago: BIOS update window",
 		},
-		"adopting": {func(n *node.Node) { n.ProvisionState = node.Adopting }, "adopting"},
+		"adopting, before its first session": {func(n *node.Node) {
+			n.ProvisionState, n.Connectivity = node.Adopting, node.Pending
+		}, "adopting: its daemon has not connected yet"},
+		"adopting, its session lost": {func(n *node.Node) {
+			n.ProvisionState, n.Connectivity = node.Adopting, node.Disconnected
+		}, "adopting: its daemon holds no session"},
+		"adopting, connected without an inventory": {func(n *node.Node) {
+			n.ProvisionState, n.Connectivity = node.Adopting, node.Connected
+		}, "adopting: its inventory is awaited"},
+		"retired": {func(n *node.Node) { n.ProvisionState = node.Retired }, "retired"},
 		"failed": {func(n *node.Node) {
 			n.ProvisionState, n.Failure = node.Failed, &node.Failure{Phase: "ACCEPTANCE", Message: "no GPU"}
 		}, "failed in acceptance: no GPU"},
@@ -85,6 +94,17 @@ func TestGateBlocks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A machine whose clock is off waits for it, and the sentence says both.
+func TestClockInSentence(t *testing.T) {
+	t.Parallel()
+	n := ready()
+	n.ProvisionState, n.Connectivity = node.Adopting, node.Connected
+	n.AddReason(node.Reason{Name: node.ConditionClockSkew, Owner: "health", Message: "the machine's clock is 60 min ahead; set it, and restart bcd"})
+	require.Equal(t, "adopting: its clock must be right first; condition:clock-skew: the machine's clock is 60 min ahead; set it, and restart bcd",
+		n.StatusSentence(time.Now()))
+	require.Equal(t, node.Text("adopting: its clock must be right first"), n.Holds()[0].Message)
 }
 
 func TestPlaceableFor(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/node"
 )
 
@@ -228,6 +229,33 @@ func (s *Store) tellSuperseded(ctx context.Context, v Verdict) error {
 		return events.Append(tx, events.Entry{
 			Type: "security.node.superseded-certificate-used", TenantID: v.TenantID, NodeID: v.NodeID, Actor: iam.NodeActor(v.NodeID).Name,
 			Data:     map[string]any{"serial": v.Serial, "generation": v.Generation},
+			Audience: events.Audience{Full: []string{v.TenantID}},
+		})
+	})
+	return err
+}
+
+// TellMismatch tells the owner of a certificate's node that a machine which holds it calls itself another node
+// (security.node.identity-mismatch, once an hour at most): files were mixed up, or somebody tries what a certificate opens. claimed is what the machine
+// says, and nothing of that node is looked at or touched.
+func (s *Store) TellMismatch(ctx context.Context, v Verdict, claimed string) error {
+	if id.Check(id.Node, "nodeId", claimed) != nil {
+		claimed = "" // what is no node's id is not repeated
+	}
+	s.Log.WarnContext(ctx, "a Hello names another node than its certificate", "node", v.NodeID, "claimed", claimed, "serial", v.Serial)
+	_, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			update node_certs set mismatch_seen_at = clock_timestamp()
+			where serial = $1 and (mismatch_seen_at is null or mismatch_seen_at < clock_timestamp() - interval '1 hour')`, v.Serial)
+		if err != nil {
+			return fmt.Errorf("note that a machine calls itself another node: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return events.Append(tx, events.Entry{
+			Type: "security.node.identity-mismatch", TenantID: v.TenantID, NodeID: v.NodeID, Actor: iam.NodeActor(v.NodeID).Name,
+			Data:     map[string]any{"serial": v.Serial, "generation": v.Generation, "claimed": claimed},
 			Audience: events.Audience{Full: []string{v.TenantID}},
 		})
 	})

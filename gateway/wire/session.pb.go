@@ -465,7 +465,10 @@ type Hello struct {
 	// The newest desired-state revision that the machine has applied; 0 for none.
 	DesiredRevision uint64 `protobuf:"varint,6,opt,name=desired_revision,json=desiredRevision,proto3" json:"desired_revision,omitempty"`
 	// The number of the newest entry in the machine's command journal; 0 for none.
-	JournalHead   uint64 `protobuf:"varint,7,opt,name=journal_head,json=journalHead,proto3" json:"journal_head,omitempty"`
+	JournalHead uint64 `protobuf:"varint,7,opt,name=journal_head,json=journalHead,proto3" json:"journal_head,omitempty"`
+	// The node that the machine believes to be ("node_…"). Whose session it is stands in the certificate alone; a Hello that names another node is
+	// refused. Empty from a bcd that doesn't say it.
+	NodeId        string `protobuf:"bytes,8,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +550,13 @@ func (x *Hello) GetJournalHead() uint64 {
 		return x.JournalHead
 	}
 	return 0
+}
+
+func (x *Hello) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
 }
 
 // Beat says that the machine is alive.
@@ -1960,7 +1970,7 @@ const file_session_proto_rawDesc = "" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12!\n" +
 	"\fproduct_uuid\x18\x02 \x01(\tR\vproductUuid\x12\x17\n" +
 	"\aek_hash\x18\x03 \x01(\tR\x06ekHash\x12\x17\n" +
-	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"\x8a\x02\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"\xa3\x02\n" +
 	"\x05Hello\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x125\n" +
 	"\x05print\x18\x02 \x01(\v2\x1f.betterCompute.session.v1.PrintR\x05print\x12#\n" +
@@ -1968,7 +1978,8 @@ const file_session_proto_rawDesc = "" +
 	"\bhostname\x18\x04 \x01(\tR\bhostname\x12\"\n" +
 	"\rclock_unix_ms\x18\x05 \x01(\x03R\vclockUnixMs\x12)\n" +
 	"\x10desired_revision\x18\x06 \x01(\x04R\x0fdesiredRevision\x12!\n" +
-	"\fjournal_head\x18\a \x01(\x04R\vjournalHead\"\x18\n" +
+	"\fjournal_head\x18\a \x01(\x04R\vjournalHead\x12\x17\n" +
+	"\anode_id\x18\b \x01(\tR\x06nodeId\"\x18\n" +
 	"\x04Beat\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x90\x05\n" +
 	"\tInventory\x12*\n" +
