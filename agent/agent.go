@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/better-compute/better-compute/fault"
 )
@@ -17,6 +18,7 @@ type Agent struct {
 	log     *slog.Logger
 	store   *store
 	rhythm  rhythm
+	clock   func() time.Time
 }
 
 // Options are what an Agent is made of.
@@ -27,14 +29,20 @@ type Options struct {
 	Machine Machine
 	// Version is bcd's own, as the control plane shows it.
 	Version string
+	// Clock is the machine's clock; nil is this process's. It may be wrong: it is told to the control plane, and decides nothing there.
+	Clock func() time.Time
 	// Log gets what happens; no secret is ever written to it.
 	Log *slog.Logger
 }
 
 // New makes an Agent. Nothing is read, written or dialled yet.
 func New(o Options) *Agent {
+	clock := o.Clock
+	if clock == nil {
+		clock = time.Now
+	}
 	return &Agent{
-		config: o.Config, machine: o.Machine, version: o.Version, log: o.Log, rhythm: defaultRhythm,
+		config: o.Config, machine: o.Machine, version: o.Version, log: o.Log, rhythm: defaultRhythm, clock: clock,
 		store: &store{dir: o.Config.StateDir, disk: localDisk{}, log: o.Log},
 	}
 }

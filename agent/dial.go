@@ -22,13 +22,16 @@ const connectTimeout = 10 * time.Second
 type trust struct {
 	root        *x509.Certificate
 	trustDomain string
+	// clock is the machine's, which may be wrong.
+	clock func() time.Time
 }
 
-// learnTrust finds the root with the given fingerprint at a gateway that nothing else is known of yet. The root is only found here, not believed:
+// learnTrust finds the root with the configured fingerprint at a gateway that nothing else is known of yet. The root is only found here, not believed:
 // the next dial verifies the gateway against it, so whoever merely shows the right root gains nothing.
-func learnTrust(ctx context.Context, server, caFingerprint string) (trust, error) {
+func (a *Agent) learnTrust(ctx context.Context, server string) (trust, error) {
+	caFingerprint := a.config.CAFingerprint
 	// No root is trusted, so this handshake always fails, and its error carries what the gateway showed.
-	probe := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: wire.GatewayPrefix + "invalid", MinVersion: tls.VersionTLS13}
+	probe := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: wire.GatewayPrefix + "invalid", MinVersion: tls.VersionTLS13, Time: a.clock}
 	conn, err := handshake(ctx, server, probe)
 	if err == nil {
 		_ = conn.Close()
@@ -46,7 +49,7 @@ func learnTrust(ctx context.Context, server, caFingerprint string) (trust, error
 		if len(names) != 1 || !strings.HasPrefix(names[0], wire.GatewayPrefix) || names[0] == wire.GatewayPrefix {
 			return trust{}, fault.New(fault.Unauthenticated, nil, "%s is no gateway of this control plane: its certificate has another name", server)
 		}
-		return trust{root: cert, trustDomain: strings.TrimPrefix(names[0], wire.GatewayPrefix)}, nil
+		return trust{root: cert, trustDomain: strings.TrimPrefix(names[0], wire.GatewayPrefix), clock: a.clock}, nil
 	}
 	return trust{}, fault.New(fault.Unauthenticated, nil,
 		"%s does not show the root certificate with the fingerprint %s; check server and ca_fingerprint; the token was not sent", server, caFingerprint)
@@ -58,6 +61,7 @@ func learnTrust(ctx context.Context, server, caFingerprint string) (trust, error
 func (t trust) dial(ctx context.Context, server string, credential *Credential) (*tls.Conn, error) {
 	config := &tls.Config{
 		RootCAs: pool(t.root), ServerName: wire.GatewayName(t.trustDomain), MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		Time: t.clock,
 	}
 	if credential != nil {
 		certificate := credential.tls()
@@ -67,7 +71,7 @@ func (t trust) dial(ctx context.Context, server string, credential *Credential) 
 	conn, err := handshake(ctx, server, config)
 	var invalid x509.CertificateInvalidError
 	if shown := unverified(err); len(shown) > 0 && errors.As(err, &invalid) && invalid.Reason == x509.Expired {
-		at := within(time.Now(), shown[0])
+		at := within(t.clock(), shown[0])
 		config.Time = func() time.Time { return at }
 		conn, err = handshake(ctx, server, config)
 	}

@@ -104,7 +104,7 @@ func (a *Agent) Join(ctx context.Context, j Join) (Joined, error) {
 	defer unlock()
 	var joined Joined
 	if j.Reset {
-		if joined.MovedAside, err = a.store.moveAside(time.Now()); err != nil {
+		if joined.MovedAside, err = a.store.moveAside(a.clock()); err != nil {
 			return Joined{}, err
 		}
 	} else if err := a.refuseJoined(); err != nil {
@@ -120,7 +120,7 @@ func (a *Agent) Join(ctx context.Context, j Join) (Joined, error) {
 		return joined, err
 	}
 	credential.Key = identity.Fingerprint()
-	credential.JoinedAt = time.Now().UTC()
+	credential.JoinedAt = a.clock().UTC()
 	credential.Servers, err = a.servers(nil)
 	if err != nil {
 		return joined, err
@@ -161,7 +161,7 @@ func (a *Agent) ensureIdentity() (Identity, error) {
 		}
 	}
 	// Also what was found is written, when it was found in a copy: a second fault must not meet the only one.
-	return identity, a.keep(identityRecord, identity.record(time.Now()), found)
+	return identity, a.keep(identityRecord, identity.record(a.clock()), found)
 }
 
 // keep writes a record unless its file is whole already.
@@ -262,7 +262,7 @@ func (a *Agent) joinAt(
 ) (_ wire.JoinAnswer, sent bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout+wire.JoinTimeout)
 	defer cancel()
-	known, err := learnTrust(ctx, server, a.config.CAFingerprint)
+	known, err := a.learnTrust(ctx, server)
 	if err != nil {
 		return wire.JoinAnswer{}, false, err
 	}
@@ -311,7 +311,7 @@ func (a *Agent) joinRequest(ctx context.Context, conn *tls.Conn, identity Identi
 		Print: wire.JoinPrint{
 			MachineID: print.GetMachineId(), ProductUUID: print.GetProductUuid(), EKHash: print.GetEkHash(), BootID: print.GetBootId(),
 		},
-		Hostname: a.machine.Hostname(ctx), AgentVersion: a.version, Clock: time.Now().UTC(),
+		Hostname: a.machine.Hostname(ctx), AgentVersion: a.version, Clock: a.clock().UTC(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write the join request: %w", err)

@@ -82,7 +82,7 @@ func (a *Agent) session(ctx context.Context, server string, credential *Credenti
 func (a *Agent) open(ctx context.Context, server string, credential *Credential) (*websocket.Conn, ending) {
 	ctx, cancel := context.WithTimeout(ctx, 2*connectTimeout)
 	defer cancel()
-	known := trust{root: credential.root, trustDomain: credential.TrustDomain}
+	known := trust{root: credential.root, trustDomain: credential.TrustDomain, clock: a.clock}
 	secured, err := known.dial(ctx, server, credential)
 	if err != nil {
 		return nil, ending{err: err}
@@ -137,7 +137,7 @@ func (s *live) hello(ctx context.Context) (*wire.Welcome, ending) {
 	print := s.agent.machine.Print(ctx)
 	hello := &wire.Hello{
 		BootId: print.GetBootId(), Print: print, AgentVersion: s.agent.version, Hostname: s.agent.machine.Hostname(ctx),
-		ClockUnixMs: time.Now().UnixMilli(), NodeId: s.credential.NodeID,
+		ClockUnixMs: s.agent.clock().UnixMilli(), NodeId: s.credential.NodeID,
 	}
 	if err := s.send(ctx, &wire.Up{Body: &wire.Up_Hello{Hello: hello}}); err != nil {
 		// The gateway may have closed with a reason, which only reading shows.
@@ -458,14 +458,14 @@ func (a *Agent) pause(ctx context.Context, credential *Credential, server string
 	if end.refused == "" {
 		d := a.rhythm.retry(failures, end.pause)
 		a.log.Warn("the session is lost; workloads are left alone", "server", server, "error", end.err, "retry_in", d.Round(time.Millisecond))
-		a.tellState(Session{State: Waiting, Server: server, Message: sentence(end.err), NextTryAt: time.Now().Add(d)})
+		a.tellState(Session{State: Waiting, Server: server, Message: sentence(end.err), NextTryAt: a.clock().Add(d)})
 		return wait(ctx, d)
 	}
 	d := max(a.rhythm.refusedPause(), end.pause)
 	a.log.Error("the control plane refuses this machine; workloads are left alone, no commands are taken",
 		"reason", end.refused, "server", server, "error", end.err, "retry_in", d.Round(time.Second), "what_to_do", remedy(end.refused))
 	a.tellState(Session{
-		State: Refused, Server: server, Serial: credential.Serial(), Reason: end.refused, Message: sentence(end.err), NextTryAt: time.Now().Add(d),
+		State: Refused, Server: server, Serial: credential.Serial(), Reason: end.refused, Message: sentence(end.err), NextTryAt: a.clock().Add(d),
 	})
 	until, look := time.NewTimer(d), time.NewTicker(a.rhythm.look)
 	defer until.Stop()

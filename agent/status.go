@@ -125,7 +125,7 @@ func (a *Agent) lastSession() (*Session, error) {
 
 // tellState writes down what status shows. It is worth a line in the log when that fails, and no more.
 func (a *Agent) tellState(session Session) {
-	session.Since = time.Now().UTC()
+	session.Since = a.clock().UTC()
 	session.NextTryAt = session.NextTryAt.UTC()
 	content, err := json.Marshal(session)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,7 @@ func (i *shortLived) SignNode(ctx context.Context, csr *x509.CertificateRequest,
 // bundle is an installation with one gateway that runs.
 type bundle struct {
 	db      *db.DB
+	nodes   *node.Store
 	pki     *pki.Store
 	issuer  *shortLived
 	pool    string
@@ -67,7 +69,7 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
 	nodes := &node.Store{DB: d, Authority: authority}
-	b := &bundle{db: d, issuer: &shortLived{Issuer: pkitest.NewIssuer(t)}}
+	b := &bundle{db: d, nodes: nodes, issuer: &shortLived{Issuer: pkitest.NewIssuer(t)}}
 	b.pki = &pki.Store{DB: d, Authority: authority, Nodes: nodes, Issuer: b.issuer, Log: log}
 	b.exec(t, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(b.issuer.CA.Root), b.issuer.CA.TrustDomain)
 	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -160,18 +162,44 @@ func (m madeUp) Inventory(context.Context) *wire.Inventory {
 }
 func (m madeUp) Running(context.Context) ([]string, bool) { return nil, true }
 
+// silentMachine can't say what it is made of before it is ready.
+type silentMachine struct {
+	madeUp
+	ready chan struct{}
+}
+
+func (m *silentMachine) Inventory(ctx context.Context) *wire.Inventory {
+	select {
+	case <-m.ready:
+		return m.madeUp.Inventory(ctx)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// node reads the node as the API shows it.
+func (b *bundle) node(t *testing.T, nodeID string) *node.Node {
+	t.Helper()
+	v, err := b.nodes.Get(t.Context(), iam.System("test"), tenant, nodeID)
+	require.NoError(t, err)
+	return v.Node
+}
+
 // machine is the agent on one machine; stateDir survives its restarts.
 type machine struct {
 	*agent.Agent
 	stateDir string
 }
 
-func (b *bundle) machine(t *testing.T, stateDir string) *machine {
+func (b *bundle) machine(t *testing.T, stateDir string, change ...func(*agent.Options)) *machine {
 	t.Helper()
 	config, err := agent.Config{Servers: []string{b.address}, CAFingerprint: pki.Fingerprint(b.issuer.CA.Root), StateDir: stateDir}.Check()
 	require.NoError(t, err)
-	a := agent.New(agent.Options{Config: config, Machine: madeUp{"host-1"}, Version: "1.0.0", Log: slog.New(slog.DiscardHandler)})
-	return &machine{Agent: a, stateDir: stateDir}
+	options := agent.Options{Config: config, Machine: madeUp{"host-1"}, Version: "1.0.0", Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&options)
+	}
+	return &machine{Agent: agent.New(options), stateDir: stateDir}
 }
 
 // join makes a fresh machine a node.
@@ -216,6 +244,28 @@ func (m *machine) state(t *testing.T, want agent.SessionState) agent.Session {
 func TestMachine(t *testing.T) {
 	t.Parallel()
 
+	t.Run("a node says why it is not taken in yet, at each step", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		silent := &silentMachine{madeUp: madeUp{"host-1"}, ready: make(chan struct{})}
+		m := b.machine(t, filepath.Join(t.TempDir(), "state"), func(o *agent.Options) { o.Machine = silent })
+		joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+		require.NoError(t, err)
+		nodeID := joined.Credential.NodeID
+		says := func() string { return b.node(t, nodeID).StatusSentence(time.Now()) }
+		require.Equal(t, "adopting: its daemon has not connected yet", says())
+		stop := m.run(t)
+		b.isNow(t, nodeID, node.Connected)
+		require.Equal(t, "adopting: its inventory is awaited", says())
+		stop()
+		b.isNow(t, nodeID, node.Disconnected)
+		require.Equal(t, "adopting: its daemon holds no session", says())
+		close(silent.ready)
+		b.machine(t, m.stateDir, func(o *agent.Options) { o.Machine = silent }).run(t)
+		b.until(t, "it is adopted", `select provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
+		require.Equal(t, "in service", says())
+	})
+
 	t.Run("a machine joins, connects and is adopted", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
@@ -253,6 +303,50 @@ func TestMachine(t *testing.T) {
 		b.isNow(t, nodeID, node.Disconnected)
 		require.Equal(t, before, one[map[string]any](t, b, kept, nodeID))
 	})
+
+	for name, c := range map[string]struct {
+		clock func() time.Time
+		says  string
+	}{
+		"an hour behind": {func() time.Time { return time.Now().Add(-time.Hour) }, "(59|60) min behind"},
+		"an hour ahead":  {func() time.Time { return time.Now().Add(time.Hour) }, "(59|60) min ahead"},
+		"in 1970":        {func() time.Time { return time.Unix(3600, 0) }, "[0-9]+ days behind"},
+	} {
+		t.Run("D21 a machine whose clock is "+name+" joins and connects; the skew stands in holds and statusSentence until it is right", func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			var right atomic.Bool
+			odd := func(o *agent.Options) {
+				o.Clock = func() time.Time {
+					if right.Load() {
+						return time.Now()
+					}
+					return c.clock()
+				}
+			}
+			m := b.machine(t, filepath.Join(t.TempDir(), "state"), odd)
+			joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+			require.NoError(t, err)
+			nodeID := joined.Credential.NodeID
+			stop := m.run(t)
+			b.until(t, "the condition comes", `select count(*) = 1 from node_reasons where node_id = $1 and reason = 'condition:clock-skew'`, nodeID)
+			n := b.node(t, nodeID)
+			require.Equal(t, node.Connected, n.Connectivity)
+			require.Equal(t, node.Adopting, n.ProvisionState)
+			require.Contains(t, n.StatusSentence(time.Now()), "adopting: its clock must be right first")
+			require.Regexp(t, "condition:clock-skew: the machine's clock is "+c.says, n.StatusSentence(time.Now()))
+			var held bool
+			for _, h := range n.Holds() {
+				held = held || h.Reason == "condition:clock-skew" && regexp.MustCompile(c.says).MatchString(string(h.Message))
+			}
+			require.True(t, held, "%v", n.Holds())
+			stop()
+			right.Store(true)
+			b.machine(t, m.stateDir, odd).run(t)
+			b.until(t, "it is adopted", `select provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
+			require.Equal(t, "in service", b.node(t, nodeID).StatusSentence(time.Now()))
+		})
+	}
 
 	t.Run("D7 restarted ten times it is one node", func(t *testing.T) {
 		t.Parallel()
