@@ -49,17 +49,23 @@ func joinCommand() *cobra.Command {
 			override(&config.CAFingerprint, pin)
 			override(&config.Attestor, attestor)
 			override(&config.TokenFile, tokenFile)
+			if config.TokenFile == "" {
+				return fault.Invalid("token_file", "must name a file with the join token, or - for standard input", 0)
+			}
+			// Opened by whoever typed the command; from then on bcd may be a user who can't.
+			from, err := openToken(config.TokenFile, command.InOrStdin())
+			if err != nil {
+				return err
+			}
+			defer from.Close()
 			a, err := newAgent(command, config, slog.LevelWarn)
 			if err != nil {
 				return err
 			}
-			if config.TokenFile == "" {
-				return fault.Invalid("token_file", "must name a file with the join token, or - for standard input", 0)
-			}
 			if err := a.CheckJoin(reset); err != nil {
 				return err
 			}
-			token, err := readToken(config.TokenFile, command.InOrStdin())
+			token, err := readToken(from)
 			if err != nil {
 				return err
 			}
@@ -97,17 +103,20 @@ func join(command *cobra.Command, a *agent.Agent, j agent.Join) error {
 	return err
 }
 
-// readToken reads the first line of a file or of standard input. Errors never show what was read.
-func readToken(path string, stdin io.Reader) (_ wire.Token, err error) {
-	from := stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return wire.Token{}, fault.New(fault.InvalidInput, fault.Details{"argument": "token_file"}, "read the join token: %w", err)
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		from = file
+// openToken opens what the token is read from, a file or standard input.
+func openToken(path string, stdin io.Reader) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(stdin), nil
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.InvalidInput, fault.Details{"argument": "token_file"}, "read the join token: %w", err)
+	}
+	return file, nil
+}
+
+// readToken reads the first line. Errors never show what was read.
+func readToken(from io.Reader) (wire.Token, error) {
 	line, err := bufio.NewReader(io.LimitReader(from, maxToken)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return wire.Token{}, fault.New(fault.InvalidInput, fault.Details{"argument": "token_file"}, "read the join token: %w", err)

@@ -160,10 +160,13 @@ func (s *settings) load(command *cobra.Command) (agent.Config, error) {
 	return config, nil
 }
 
-// newAgent makes the agent of a checked configuration.
+// newAgent makes the agent of a checked configuration. From then on a bcd that root started is the owner of the state directory.
 func newAgent(command *cobra.Command, config agent.Config, level slog.Level) (*agent.Agent, error) {
 	config, err := config.Check()
 	if err != nil {
+		return nil, err
+	}
+	if err := actAsOwner(config.StateDir); err != nil {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(command.ErrOrStderr(), &slog.HandlerOptions{Level: level}))

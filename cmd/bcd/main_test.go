@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 	"github.com/better-compute/better-compute/agent"
 	"github.com/better-compute/better-compute/agent/agenttest"
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/testenv"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"bcd": main}) }
@@ -28,8 +31,38 @@ const patience = 20 * time.Second
 // TestScripts runs the scripts in testdata, each with a gateway of its own: $SERVER and $PIN name it, $STATE is a state directory that is not there yet.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+	testscript.Run(t, scripts(t, "testdata"))
+}
+
+// TestOwner runs the scripts that root alone can: $STATE is the directory of a user without rights.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "linux", "root")
+	params := scripts(t, "testdata/root")
+	setup := params.Setup
+	params.Setup = func(env *testscript.Env) error {
+		if err := setup(env); err != nil {
+			return err
+		}
+		// Every user gets there, as to /var/lib/bcd.
+		dir, err := os.MkdirTemp("", "bcd-owner-") //nolint:usetesting // a test's own directory is closed to other users
+		if err != nil {
+			return err
+		}
+		env.Defer(func() { _ = os.RemoveAll(dir) })
+		state := filepath.Join(dir, "state")
+		env.Setenv("STATE", state)
+		return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(state, 0o700), os.Chown(state, nobody, nobody)) //nolint:gosec // others must get through
+	}
+	testscript.Run(t, params)
+}
+
+const nobody = 65534
+
+func scripts(t *testing.T, dir string) testscript.Params {
+	t.Helper()
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			gateway, err := agenttest.Start(t.Context(), agenttest.Options{})
@@ -47,9 +80,31 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"token": token, "exits": exits, "joins": joins, "dials": dials, "session": session, "term": term, "reply": reply,
-			"config": config,
+			"config": config, "owned": owned,
 		},
-	})
+	}
+}
+
+// owned UID checks that everything below $STATE belongs to that user.
+func owned(ts *testscript.TestScript, _ bool, args []string) {
+	seen := 0
+	ts.Check(filepath.WalkDir(ts.Getenv("STATE"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		seen++
+		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || strconv.Itoa(int(stat.Uid)) != args[0] {
+			return fmt.Errorf("%s belongs to user %d", path, stat.Uid)
+		}
+		return nil
+	}))
+	if seen < 3 {
+		ts.Fatalf("%s holds %d files", ts.Getenv("STATE"), seen)
+	}
 }
 
 func gatewayOf(ts *testscript.TestScript) *agenttest.Gateway {
@@ -203,4 +258,30 @@ func TestStatusText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The unit starts a command that there is, as a user without rights, and stays down for the exit codes that need a person.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/bcd/bcd.service")
+	require.NoError(t, err)
+	settings := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			settings[key] = value
+		}
+	}
+	words := strings.Fields(settings["ExecStart"])
+	require.NotEmpty(t, words)
+	require.Equal(t, "bcd", filepath.Base(words[0]))
+	command, rest, err := root(nil, nil, nil).Find(words[1:])
+	require.NoError(t, err)
+	require.Equal(t, "run", command.Name())
+	require.NoError(t, command.ParseFlags(rest))
+	require.Equal(t, agent.DefaultConfigFile, command.Flag("config").Value.String())
+	require.Equal(t, "/var/lib/"+settings["StateDirectory"], agent.DefaultStateDir)
+	require.Equal(t, "bcd", settings["User"])
+	require.Equal(t, "yes", settings["NoNewPrivileges"])
+	require.Empty(t, settings["CapabilityBoundingSet"])
+	require.Equal(t, fmt.Sprintf("%d %d", exitUsage, exitRefused), settings["RestartPreventExitStatus"])
 }
