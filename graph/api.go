@@ -30,6 +30,8 @@ type API struct {
 	Later func(ctx context.Context, name string, fn func(ctx context.Context) error)
 	// Slog takes what goes wrong on our side.
 	Slog *slog.Logger
+
+	fleets fleets
 }
 
 // Query gives the queries' resolvers.

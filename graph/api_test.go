@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/db/dbtest"
+	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 )
 
@@ -90,29 +92,30 @@ func TestCodes(t *testing.T) {
 		variables    object
 		code         string
 	}{
-		"UNAUTHENTICATED: no token":               {"", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
-		"UNAUTHENTICATED: a cut token":            {b.token[:len(b.token)-3], "{ viewer { name } }", nil, "UNAUTHENTICATED"},
-		"UNAUTHENTICATED: no algorithm":           {"eyJhbGciOiJub25lIn0." + strings.Split(b.token, ".")[1] + ".", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
-		"FORBIDDEN: no grant in the tenant":       {eve, cordon, object{"t": "acme", "n": n}, "FORBIDDEN"},
-		"NOT_FOUND: not seen":                     {eve, cordon, object{"t": "other", "n": n}, "NOT_FOUND"},
-		"NOT_FOUND: not there":                    {b.token, cordon, object{"t": "acme", "n": id.New(id.Node)}, "NOT_FOUND"},
-		"CONFLICT":                                {b.token, cordon, object{"t": "acme", "n": n, "v": 99}, "CONFLICT"},
-		"INVALID_INPUT: H3 a malformed id":        {b.token, cordon, object{"t": "acme", "n": "node_x"}, "INVALID_INPUT"},
-		"INVALID_INPUT: H1 257 characters":        {b.token, cordon, object{"t": "acme", "n": n, "r": strings.Repeat("x", 257)}, "INVALID_INPUT"},
-		"INVALID_INPUT: a wrong scalar":           {b.token, cordon, object{"t": "acme", "n": n, "v": "one"}, "INVALID_INPUT"},
-		"INVALID_INPUT: an Int too large":         {b.token, cordon, object{"t": "acme", "n": n, "v": 1e30}, "INVALID_INPUT"},
-		"INVALID_INPUT: an unknown field":         {b.token, "{ nonsense }", nil, "INVALID_INPUT"},
-		"INVALID_INPUT: no GraphQL":               {b.token, "{ viewer {", nil, "INVALID_INPUT"},
-		"INVALID_INPUT: an unknown enum value":    {b.token, `{ nodes(tenantId: "acme", orderBy: BY_MOOD) { totalCount } }`, nil, "INVALID_INPUT"},
-		"INVALID_INPUT: null for a default":       {b.token, `{ nodes(tenantId: "acme", first: null) { totalCount } }`, nil, "INVALID_INPUT"},
-		"INVALID_INPUT: first 501":                {b.token, `{ nodes(tenantId: "acme", first: 501) { totalCount } }`, nil, "INVALID_INPUT"},
-		"INVALID_INPUT: first 0":                  {b.token, `{ events(tenantId: "acme", first: 0) { nodes { id } } }`, nil, "INVALID_INPUT"},
-		"INVALID_INPUT: the log's cursor":         {b.token, `query($c: Cursor) { nodes(tenantId: "acme", after: $c) { totalCount } }`, object{"c": "TAAAAAAAAAAAAAAAAAAAAAA"}, "INVALID_INPUT"},
-		"INVALID_INPUT: a wrong time":             {b.token, `{ events(tenantId: "acme", since: "yesterday") { nodes { id } } }`, nil, "INVALID_INPUT"},
-		"INVALID_INPUT: an event type":            {b.token, `{ events(tenantId: "acme", types: ["NODE%"]) { nodes { id } } }`, nil, "INVALID_INPUT"},
-		"INVALID_STATE":                           {b.token, `mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": b.cordoned()}, "INVALID_STATE"},
-		"RESOURCE_EXHAUSTED: too much at once":    {b.token, `{ nodes(tenantId: "acme", first: 500) { nodes { events(first: 500) { nodes { id } } } } }`, nil, "RESOURCE_EXHAUSTED"},
-		"INVALID_STATE: no certificate authority": {b.token, `mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { secret } }`, object{"p": b.pool}, "INVALID_STATE"},
+		"UNAUTHENTICATED: no token":                        {"", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"UNAUTHENTICATED: a cut token":                     {b.token[:len(b.token)-3], "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"UNAUTHENTICATED: no algorithm":                    {"eyJhbGciOiJub25lIn0." + strings.Split(b.token, ".")[1] + ".", "{ viewer { name } }", nil, "UNAUTHENTICATED"},
+		"FORBIDDEN: no grant in the tenant":                {eve, cordon, object{"t": "acme", "n": n}, "FORBIDDEN"},
+		"NOT_FOUND: not seen":                              {eve, cordon, object{"t": "other", "n": n}, "NOT_FOUND"},
+		"NOT_FOUND: not there":                             {b.token, cordon, object{"t": "acme", "n": id.New(id.Node)}, "NOT_FOUND"},
+		"CONFLICT":                                         {b.token, cordon, object{"t": "acme", "n": n, "v": 99}, "CONFLICT"},
+		"INVALID_INPUT: H3 a malformed id":                 {b.token, cordon, object{"t": "acme", "n": "node_x"}, "INVALID_INPUT"},
+		"INVALID_INPUT: H1 257 characters":                 {b.token, cordon, object{"t": "acme", "n": n, "r": strings.Repeat("x", 257)}, "INVALID_INPUT"},
+		"INVALID_INPUT: a wrong scalar":                    {b.token, cordon, object{"t": "acme", "n": n, "v": "one"}, "INVALID_INPUT"},
+		"INVALID_INPUT: an Int too large":                  {b.token, cordon, object{"t": "acme", "n": n, "v": 1e30}, "INVALID_INPUT"},
+		"INVALID_INPUT: an unknown field":                  {b.token, "{ nonsense }", nil, "INVALID_INPUT"},
+		"INVALID_INPUT: no GraphQL":                        {b.token, "{ viewer {", nil, "INVALID_INPUT"},
+		"INVALID_INPUT: an unknown enum value":             {b.token, `{ nodes(tenantId: "acme", orderBy: BY_MOOD) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: null for a default":                {b.token, `{ nodes(tenantId: "acme", first: null) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: first 501":                         {b.token, `{ nodes(tenantId: "acme", first: 501) { totalCount } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: first 0":                           {b.token, `{ events(tenantId: "acme", first: 0) { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"INVALID_INPUT: the log's cursor":                  {b.token, `query($c: Cursor) { nodes(tenantId: "acme", after: $c) { totalCount } }`, object{"c": "TAAAAAAAAAAAAAAAAAAAAAA"}, "INVALID_INPUT"},
+		"INVALID_INPUT: a wrong time":                      {b.token, `{ events(tenantId: "acme", since: "yesterday") { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"FORBIDDEN: a tenant without a grant in every one": {b.token, `mutation { tenantCreate(input: { tenantId: "new" }) { changed } }`, nil, "FORBIDDEN"},
+		"INVALID_INPUT: an event type":                     {b.token, `{ events(tenantId: "acme", types: ["NODE%"]) { nodes { id } } }`, nil, "INVALID_INPUT"},
+		"INVALID_STATE":                                    {b.token, `mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": b.cordoned()}, "INVALID_STATE"},
+		"RESOURCE_EXHAUSTED: too much at once":             {b.token, `{ nodes(tenantId: "acme", first: 500) { nodes { events(first: 500) { nodes { id } } } } }`, nil, "RESOURCE_EXHAUSTED"},
+		"INVALID_STATE: no certificate authority":          {b.token, `mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { secret } }`, object{"p": b.pool}, "INVALID_STATE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -285,15 +288,22 @@ func TestLists(t *testing.T) {
 		draining := b.node()
 		b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": draining}).at(t, "reservationCreate")
 		b.control("nodeDrain", object{"tenantId": "acme", "nodeId": draining}).at(t, "nodeDrain")
-		_, err := b.db.Pool().Exec(t.Context(), `insert into node_labels values ($1, 'rack', 'Row-B7-North', 'OPERATOR')`, plain)
-		require.NoError(t, err)
+		dedicated, tainted := b.node(), b.node()
+		b.exec(`insert into node_labels values ($1, 'rack', 'Row-B7-North', 'OPERATOR')`, plain)
+		b.exec(`insert into node_reasons (node_id, reason, owner, since) values ($1, 'taint:dedicated=other', 'operator', now())`, dedicated)
+		b.exec(`insert into node_reasons (node_id, reason, owner, since)
+			values ($1, 'taint:dedicated=other', 'operator', now()), ($1, 'taint:rma-pending', 'operator', now())`, tainted)
+		b.exec(`update nodes set cordon_at = '2020-01-01' where id = $1`, cordoned)
+		b.exec(`update node_liveness set last_seen = '2020-01-01' where node_id = any($1)`, []string{plain, draining})
+		b.exec(`insert into node_sessions (node_id, id, number, gateway_id, boot_id, agent_version, print, clock_skew_ms, connected_at)
+			values ($1, 'ses', 1, 'gw', 'boot', '1.2.3', '{}', 0, now())`, draining)
 		for name, c := range map[string]struct {
 			filter object
 			want   []string
 		}{
-			"none":            {object{}, []string{plain, cordoned, draining}},
+			"none":            {object{}, []string{plain, cordoned, draining, dedicated, tainted}},
 			"cordoned":        {object{"cordoned": true}, []string{cordoned, draining}},
-			"not cordoned":    {object{"cordoned": false}, []string{plain}},
+			"not cordoned":    {object{"cordoned": false}, []string{plain, dedicated, tainted}},
 			"draining":        {object{"draining": true}, []string{draining}},
 			"reasons":         {object{"reasons": []string{"draining"}}, []string{draining}},
 			"live":            {object{"liveAllocations": true}, []string{draining}},
@@ -304,8 +314,26 @@ func TestLists(t *testing.T) {
 			"label":           {object{"labels": []object{{"key": "rack", "values": []string{"Row-B7-North", "B8"}}}}, []string{plain}},
 			"label exists":    {object{"labels": []object{{"key": "rack"}}}, []string{plain}},
 			"connectivity":    {object{"connectivity": []string{"CONNECTED"}}, nil},
-			"states":          {object{"provisionStates": []string{"ADOPTED"}}, []string{plain, cordoned, draining}},
-			"pool":            {object{"poolId": b.pool, "cordoned": false}, []string{plain}},
+			"states":          {object{"provisionStates": []string{"ADOPTED"}}, []string{plain, cordoned, draining, dedicated, tainted}},
+			"for all":         {object{"placeableFor": []string{"ALL"}}, []string{plain}},
+			"for nobody":      {object{"placeableFor": []string{"NONE"}}, []string{cordoned, draining, tainted}},
+			"for one":         {object{"placeableFor": []string{"ONE_TENANT"}}, []string{dedicated}},
+			"dedicated to":    {object{"dedicatedTo": "other"}, []string{dedicated, tainted}},
+			"to another":      {object{"dedicatedTo": "acme"}, nil},
+			"taints":          {object{"taints": []string{"rma-pending", "nothing"}}, []string{tainted}},
+			"a taint's key":   {object{"taints": []string{"dedicated=other"}}, []string{dedicated, tainted}},
+			"no taints":       {object{"taints": []string{}}, nil},
+			"cordoned before": {object{"cordonedBefore": "2020-01-02T00:00:00Z"}, []string{cordoned}},
+			"seen before":     {object{"lastSeenBefore": "2020-01-02T00:00:00Z"}, []string{plain}},
+			"agents":          {object{"agentVersions": []string{"1.2.3"}}, []string{draining}},
+			"not":             {object{"not": object{"cordoned": true}}, []string{plain, dedicated, tainted}},
+			"not, of a null":  {object{"not": object{"cordonedBefore": "2020-01-02T00:00:00Z"}}, []string{plain, draining, dedicated, tainted}},
+			"not everything":  {object{"not": object{}}, nil},
+			"or":              {object{"or": []object{{"taints": []string{"rma-pending"}}, {"placeableFor": []string{"ALL"}}}}, []string{plain, tainted}},
+			"or, and":         {object{"cordoned": true, "or": []object{{"draining": true}, {"nodeIds": []string{plain}}}}, []string{draining}},
+			"or of nothing":   {object{"or": []object{}}, nil},
+			"not in or":       {object{"or": []object{{"not": object{"or": []object{{"cordoned": false}}}}}}, []string{cordoned, draining}},
+			"pool":            {object{"poolId": b.pool, "cordoned": true}, []string{cordoned, draining}},
 		} {
 			nodes := b.query(`query($f: NodeFilter) { nodes(tenantId: "acme", filter: $f) { totalCount nodes { id } } }`, object{"f": c.filter}).at(t, "nodes").(object)
 			var got []string
@@ -314,6 +342,60 @@ func TestLists(t *testing.T) {
 			}
 			require.ElementsMatch(t, c.want, got, name)
 			require.Equal(t, float64(len(c.want)), nodes["totalCount"], name)
+		}
+	})
+
+	t.Run("H1 the bounds of a filter", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		deep := object{"cordoned": true}
+		for range 3 {
+			deep = object{"not": deep}
+		}
+		list := func(filter object) answer {
+			return b.query(`query($f: NodeFilter) { nodes(tenantId: "acme", filter: $f) { totalCount } }`, object{"f": filter})
+		}
+		list(deep).at(t, "nodes")
+		require.Equal(t, "INVALID_INPUT", list(object{"not": deep}).code(t), "4 deep")
+		wide := slices.Repeat([]object{{"cordoned": true}}, 31)
+		list(object{"or": wide}).at(t, "nodes")
+		require.Equal(t, "INVALID_INPUT", list(object{"or": append(wide, object{})}).code(t), "33 filters")
+		for name, filter := range map[string]object{
+			"filter.or.nodeIds": {"or": []object{{"nodeIds": []string{"node_x"}}}}, "filter.not.taints": {"not": object{"taints": []string{"a\x00"}}},
+			"filter.dedicatedTo": {"dedicatedTo": "Acme"}, "filter.agentVersions": {"agentVersions": slices.Repeat([]string{"1"}, 501)},
+		} {
+			a := list(filter)
+			require.Equal(t, "INVALID_INPUT", a.code(t))
+			require.Equal(t, name, a.Errors[0].Extensions.Details["argument"])
+		}
+	})
+
+	t.Run("placeableFor of a filter is what the gate says, whoever looks", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		other := b.tokenFor("eve", "other", time.Hour)
+		reasons := [][]string{{}, {"taint:dedicated=other"}, {"taint:dedicated=third"}, {"taint:dedicated=other", "unreachable"}, {"draining"}}
+		for _, with := range reasons {
+			for _, change := range []string{"", "maintenance = true", "credential = 'REVOKED'", "provision_state = 'ADOPTING'"} {
+				n := b.node()
+				if change != "" {
+					b.exec(`update nodes set `+change+` where id = $1`, n)
+				}
+				b.exec(`insert into node_reasons (node_id, reason, owner, since) select $1, unnest($2::text[]), 'test', now()`, n, with)
+				b.do(func(ctx context.Context, tx *db.Tx) error { return iam.ProjectTx(ctx, tx, "other", n, iam.Shared) })
+			}
+		}
+		for token, tenant := range map[string]string{b.token: "acme", other: "other"} {
+			found := 0
+			for _, answer := range []string{"ALL", "ONE_TENANT", "NONE"} {
+				list := b.as(token, `query($t: ID!, $p: [PlaceableFor!]) { nodes(tenantId: $t, filter: { placeableFor: $p }) { nodes { placeableFor } } }`,
+					object{"t": tenant, "p": []string{answer}}).at(t, "nodes", "nodes").([]any)
+				found += len(list)
+				for _, n := range list {
+					require.Equal(t, answer, n.(object)["placeableFor"], tenant)
+				}
+			}
+			require.Equal(t, 20, found, "each node has one answer")
 		}
 	})
 
@@ -327,12 +409,15 @@ func TestLists(t *testing.T) {
 			b.control("nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeDrain")
 		}
 		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt } lastDrain { state } lastSeen
-			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } allocations(first: 20) { nodes { endsAt } } }`
+			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
+			allocations(first: 20) { nodes { endsAt } } }`
 		for _, shape := range []string{"nodes " + fields, "edges { node " + fields + " }"} {
 			b.later.Wait()
 			counter.take()
 			b.query(`{ nodes(tenantId: "acme", first: 500) { totalCount asOf `+shape+` } }`, nil).at(t, "nodes")
-			sent := slices.DeleteFunc(counter.take(), func(sql string) bool { return strings.Contains(sql, "c.oldest") }) // the log's own reading
+			sent := slices.DeleteFunc(counter.take(), func(sql string) bool { // the log's own
+				return strings.Contains(sql, "c.oldest") || strings.HasPrefix(sql, "notify")
+			})
 			require.LessOrEqual(t, len(sent), 12, "%s:\n%s", shape, strings.Join(sent, "\n--\n"))
 			require.NotEmpty(t, sent)
 		}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/better-compute/better-compute/fault"
@@ -19,4 +20,17 @@ func parseListCursor(kind id.Kind, s string) (string, error) {
 		return "", fault.Invalid("after", "must be the cursor of an entry of this list", len(s))
 	}
 	return entry, nil
+}
+
+// certificateKind begins the text of a cursor in a list of certificates.
+const certificateKind = "C."
+
+var serialRule = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+
+func parseCertificateCursor(s string) (string, error) {
+	serial, ok := strings.CutPrefix(s, certificateKind)
+	if !ok || !serialRule.MatchString(serial) {
+		return "", fault.Invalid("after", "must be the cursor of an entry of this list", len(s))
+	}
+	return serial, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/placement"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -69,6 +70,7 @@ type ComplexityRoot struct {
 
 	ComputeNode struct {
 		Allocations         func(childComplexity int, live bool, first int, after *string) int
+		Certificates        func(childComplexity int, live bool, first int, after *string) int
 		Connectivity        func(childComplexity int) int
 		ConnectivitySince   func(childComplexity int) int
 		Controls            func(childComplexity int) int
@@ -95,8 +97,10 @@ type ComplexityRoot struct {
 		PlaceableFor        func(childComplexity int) int
 		Pool                func(childComplexity int) int
 		ProvisionState      func(childComplexity int) int
+		ScalarResources     func(childComplexity int) int
 		Session             func(childComplexity int) int
 		StatusSentence      func(childComplexity int) int
+		StorageRoots        func(childComplexity int) int
 		TenantID            func(childComplexity int) int
 		Version             func(childComplexity int) int
 	}
@@ -112,6 +116,11 @@ type ComplexityRoot struct {
 	ComputeNodeEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	ConnectivityCount struct {
+		Connectivity func(childComplexity int) int
+		Count        func(childComplexity int) int
 	}
 
 	ControlState struct {
@@ -151,6 +160,18 @@ type ComplexityRoot struct {
 	EventEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	FleetSummary struct {
+		AsOf            func(childComplexity int) int
+		Connectivity    func(childComplexity int) int
+		Cordoned        func(childComplexity int) int
+		Draining        func(childComplexity int) int
+		Maintenance     func(childComplexity int) int
+		PlaceableFor    func(childComplexity int) int
+		Pools           func(childComplexity int) int
+		ProvisionStates func(childComplexity int) int
+		Total           func(childComplexity int) int
 	}
 
 	GenericEvent struct {
@@ -204,8 +225,16 @@ type ComplexityRoot struct {
 		ExpiresAt func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Pool      func(childComplexity int) int
+		RevokedAt func(childComplexity int) int
+		RevokedBy func(childComplexity int) int
 		UsedAt    func(childComplexity int) int
 		UsedBy    func(childComplexity int) int
+	}
+
+	JoinTokenConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
 	}
 
 	JoinTokenCreatePayload struct {
@@ -214,6 +243,17 @@ type ComplexityRoot struct {
 		JoinCommand   func(childComplexity int) int
 		JoinToken     func(childComplexity int) int
 		Secret        func(childComplexity int) int
+	}
+
+	JoinTokenEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	JoinTokenPayload struct {
+		Changed   func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		JoinToken func(childComplexity int) int
 	}
 
 	Label struct {
@@ -229,11 +269,45 @@ type ComplexityRoot struct {
 
 	Mutation struct {
 		JoinTokenCreate    func(childComplexity int, input JoinTokenCreateInput) int
+		JoinTokenRevoke    func(childComplexity int, input JoinTokenRevokeInput) int
 		NodeCordon         func(childComplexity int, input NodeCordonInput) int
 		NodeDrain          func(childComplexity int, input NodeDrainInput) int
 		NodeUncordon       func(childComplexity int, input NodeUncordonInput) int
+		PoolCreate         func(childComplexity int, input PoolCreateInput) int
 		ReservationCreate  func(childComplexity int, input ReservationCreateInput) int
 		ReservationRelease func(childComplexity int, input ReservationReleaseInput) int
+		TenantCreate       func(childComplexity int, input TenantCreateInput) int
+	}
+
+	NodeCertificate struct {
+		EndedAt        func(childComplexity int) int
+		EndedBy        func(childComplexity int) int
+		FirstUsedAt    func(childComplexity int) int
+		Generation     func(childComplexity int) int
+		IssuedAt       func(childComplexity int) int
+		KeyFingerprint func(childComplexity int) int
+		NotAfter       func(childComplexity int) int
+		NotBefore      func(childComplexity int) int
+		Reason         func(childComplexity int) int
+		Serial         func(childComplexity int) int
+		State          func(childComplexity int) int
+	}
+
+	NodeCertificateConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	NodeCertificateEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	NodeChangeBatch struct {
+		AsOf    func(childComplexity int) int
+		Changed func(childComplexity int) int
+		Removed func(childComplexity int) int
 	}
 
 	NodeCordonEvent struct {
@@ -298,6 +372,11 @@ type ComplexityRoot struct {
 		Placeable func(childComplexity int) int
 	}
 
+	PlaceableForCount struct {
+		Count        func(childComplexity int) int
+		PlaceableFor func(childComplexity int) int
+	}
+
 	Pool struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
@@ -305,8 +384,32 @@ type ComplexityRoot struct {
 		TenantID  func(childComplexity int) int
 	}
 
+	PoolPayload struct {
+		Changed func(childComplexity int) int
+		Cursor  func(childComplexity int) int
+		Pool    func(childComplexity int) int
+	}
+
+	PoolSummary struct {
+		Connectivity    func(childComplexity int) int
+		Cordoned        func(childComplexity int) int
+		Draining        func(childComplexity int) int
+		Maintenance     func(childComplexity int) int
+		PlaceableFor    func(childComplexity int) int
+		Pool            func(childComplexity int) int
+		ProvisionStates func(childComplexity int) int
+		Total           func(childComplexity int) int
+	}
+
+	ProvisionStateCount struct {
+		Count          func(childComplexity int) int
+		ProvisionState func(childComplexity int) int
+	}
+
 	Query struct {
 		Events       func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
+		FleetSummary func(childComplexity int, tenantID string, filter *node.Filter) int
+		JoinTokens   func(childComplexity int, tenantID string, first int, after *string) int
 		Log          func(childComplexity int, tenantID string) int
 		Node         func(childComplexity int, tenantID string, nodeID string) int
 		Nodes        func(childComplexity int, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) int
@@ -347,6 +450,12 @@ type ComplexityRoot struct {
 		Reservation func(childComplexity int) int
 	}
 
+	ScalarResource struct {
+		Amount func(childComplexity int) int
+		Name   func(childComplexity int) int
+		Unit   func(childComplexity int) int
+	}
+
 	Session struct {
 		AgentVersion func(childComplexity int) int
 		BootID       func(childComplexity int) int
@@ -363,13 +472,22 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
-		NodeDrained func(childComplexity int, tenantID string, nodeID *string, after *string) int
-		NodeEvents  func(childComplexity int, tenantID string, nodeID *string, types []string, after *string) int
+		FleetSummary   func(childComplexity int, tenantID string, filter *node.Filter) int
+		NodeChanges    func(childComplexity int, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) int
+		NodeDrained    func(childComplexity int, tenantID string, nodeID *string, after *string) int
+		NodeEvents     func(childComplexity int, tenantID string, nodeID *string, types []string, after *string) int
+		SecurityEvents func(childComplexity int, tenantID string, nodeID *string, after *string) int
 	}
 
 	Tenant struct {
 		CreatedAt func(childComplexity int) int
 		ID        func(childComplexity int) int
+	}
+
+	TenantPayload struct {
+		Changed func(childComplexity int) int
+		Cursor  func(childComplexity int) int
+		Tenant  func(childComplexity int) int
 	}
 
 	Viewer struct {
@@ -389,6 +507,9 @@ type MutationResolver interface {
 	ReservationCreate(ctx context.Context, input ReservationCreateInput) (*ReservationPayload, error)
 	ReservationRelease(ctx context.Context, input ReservationReleaseInput) (*ReservationPayload, error)
 	JoinTokenCreate(ctx context.Context, input JoinTokenCreateInput) (*JoinTokenCreatePayload, error)
+	JoinTokenRevoke(ctx context.Context, input JoinTokenRevokeInput) (*JoinTokenPayload, error)
+	TenantCreate(ctx context.Context, input TenantCreateInput) (*TenantPayload, error)
+	PoolCreate(ctx context.Context, input PoolCreateInput) (*PoolPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*Viewer, error)
@@ -396,15 +517,20 @@ type QueryResolver interface {
 	Node(ctx context.Context, tenantID string, nodeID string) (*Node, error)
 	Nodes(ctx context.Context, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) (*ComputeNodeConnection, error)
 	Events(ctx context.Context, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) (*EventConnection, error)
+	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (*FleetSummary, error)
 	Pools(ctx context.Context, tenantID string) ([]*node.Pool, error)
 	Pool(ctx context.Context, tenantID string, poolID string) (*node.Pool, error)
 	Reservations(ctx context.Context, tenantID string, filter *ReservationFilter, first int, after *string) (*ReservationConnection, error)
 	Reservation(ctx context.Context, tenantID string, reservationID string) (*Reservation, error)
+	JoinTokens(ctx context.Context, tenantID string, first int, after *string) (*JoinTokenConnection, error)
 	Tenants(ctx context.Context) ([]*iam.Tenant, error)
 }
 type SubscriptionResolver interface {
 	NodeEvents(ctx context.Context, tenantID string, nodeID *string, types []string, after *string) (<-chan Event, error)
 	NodeDrained(ctx context.Context, tenantID string, nodeID *string, after *string) (<-chan *NodeDrained, error)
+	SecurityEvents(ctx context.Context, tenantID string, nodeID *string, after *string) (<-chan Event, error)
+	NodeChanges(ctx context.Context, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) (<-chan *NodeChangeBatch, error)
+	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (<-chan *FleetSummary, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -529,6 +655,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.Allocations(childComplexity, args["live"].(bool), args["first"].(int), args["after"].(*string)), true
+	case "ComputeNode.certificates":
+		if e.ComplexityRoot.ComputeNode.Certificates == nil {
+			break
+		}
+
+		args, err := ec.field_ComputeNode_certificates_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.ComputeNode.Certificates(childComplexity, args["live"].(bool), args["first"].(int), args["after"].(*string)), true
 	case "ComputeNode.connectivity":
 		if e.ComplexityRoot.ComputeNode.Connectivity == nil {
 			break
@@ -695,6 +832,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.ProvisionState(childComplexity), true
+	case "ComputeNode.scalarResources":
+		if e.ComplexityRoot.ComputeNode.ScalarResources == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComputeNode.ScalarResources(childComplexity), true
 	case "ComputeNode.session":
 		if e.ComplexityRoot.ComputeNode.Session == nil {
 			break
@@ -707,6 +850,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.StatusSentence(childComplexity), true
+	case "ComputeNode.storageRoots":
+		if e.ComplexityRoot.ComputeNode.StorageRoots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComputeNode.StorageRoots(childComplexity), true
 	case "ComputeNode.tenantId":
 		if e.ComplexityRoot.ComputeNode.TenantID == nil {
 			break
@@ -763,6 +912,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNodeEdge.Node(childComplexity), true
+
+	case "ConnectivityCount.connectivity":
+		if e.ComplexityRoot.ConnectivityCount.Connectivity == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConnectivityCount.Connectivity(childComplexity), true
+	case "ConnectivityCount.count":
+		if e.ComplexityRoot.ConnectivityCount.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConnectivityCount.Count(childComplexity), true
 
 	case "ControlState.action":
 		if e.ComplexityRoot.ControlState.Action == nil {
@@ -912,6 +1074,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
+
+	case "FleetSummary.asOf":
+		if e.ComplexityRoot.FleetSummary.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.AsOf(childComplexity), true
+	case "FleetSummary.connectivity":
+		if e.ComplexityRoot.FleetSummary.Connectivity == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Connectivity(childComplexity), true
+	case "FleetSummary.cordoned":
+		if e.ComplexityRoot.FleetSummary.Cordoned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Cordoned(childComplexity), true
+	case "FleetSummary.draining":
+		if e.ComplexityRoot.FleetSummary.Draining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Draining(childComplexity), true
+	case "FleetSummary.maintenance":
+		if e.ComplexityRoot.FleetSummary.Maintenance == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Maintenance(childComplexity), true
+	case "FleetSummary.placeableFor":
+		if e.ComplexityRoot.FleetSummary.PlaceableFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.PlaceableFor(childComplexity), true
+	case "FleetSummary.pools":
+		if e.ComplexityRoot.FleetSummary.Pools == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Pools(childComplexity), true
+	case "FleetSummary.provisionStates":
+		if e.ComplexityRoot.FleetSummary.ProvisionStates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.ProvisionStates(childComplexity), true
+	case "FleetSummary.total":
+		if e.ComplexityRoot.FleetSummary.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FleetSummary.Total(childComplexity), true
 
 	case "GenericEvent.actor":
 		if e.ComplexityRoot.GenericEvent.Actor == nil {
@@ -1145,6 +1362,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinToken.Pool(childComplexity), true
+	case "JoinToken.revokedAt":
+		if e.ComplexityRoot.JoinToken.RevokedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinToken.RevokedAt(childComplexity), true
+	case "JoinToken.revokedBy":
+		if e.ComplexityRoot.JoinToken.RevokedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinToken.RevokedBy(childComplexity), true
 	case "JoinToken.usedAt":
 		if e.ComplexityRoot.JoinToken.UsedAt == nil {
 			break
@@ -1157,6 +1386,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinToken.UsedBy(childComplexity), true
+
+	case "JoinTokenConnection.edges":
+		if e.ComplexityRoot.JoinTokenConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenConnection.Edges(childComplexity), true
+	case "JoinTokenConnection.nodes":
+		if e.ComplexityRoot.JoinTokenConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenConnection.Nodes(childComplexity), true
+	case "JoinTokenConnection.pageInfo":
+		if e.ComplexityRoot.JoinTokenConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenConnection.PageInfo(childComplexity), true
 
 	case "JoinTokenCreatePayload.caFingerprint":
 		if e.ComplexityRoot.JoinTokenCreatePayload.CaFingerprint == nil {
@@ -1188,6 +1436,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinTokenCreatePayload.Secret(childComplexity), true
+
+	case "JoinTokenEdge.cursor":
+		if e.ComplexityRoot.JoinTokenEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEdge.Cursor(childComplexity), true
+	case "JoinTokenEdge.node":
+		if e.ComplexityRoot.JoinTokenEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEdge.Node(childComplexity), true
+
+	case "JoinTokenPayload.changed":
+		if e.ComplexityRoot.JoinTokenPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenPayload.Changed(childComplexity), true
+	case "JoinTokenPayload.cursor":
+		if e.ComplexityRoot.JoinTokenPayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenPayload.Cursor(childComplexity), true
+	case "JoinTokenPayload.joinToken":
+		if e.ComplexityRoot.JoinTokenPayload.JoinToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenPayload.JoinToken(childComplexity), true
 
 	case "Label.key":
 		if e.ComplexityRoot.Label.Key == nil {
@@ -1232,6 +1512,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.JoinTokenCreate(childComplexity, args["input"].(JoinTokenCreateInput)), true
+	case "Mutation.joinTokenRevoke":
+		if e.ComplexityRoot.Mutation.JoinTokenRevoke == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_joinTokenRevoke_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.JoinTokenRevoke(childComplexity, args["input"].(JoinTokenRevokeInput)), true
 	case "Mutation.nodeCordon":
 		if e.ComplexityRoot.Mutation.NodeCordon == nil {
 			break
@@ -1265,6 +1556,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NodeUncordon(childComplexity, args["input"].(NodeUncordonInput)), true
+	case "Mutation.poolCreate":
+		if e.ComplexityRoot.Mutation.PoolCreate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_poolCreate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PoolCreate(childComplexity, args["input"].(PoolCreateInput)), true
 	case "Mutation.reservationCreate":
 		if e.ComplexityRoot.Mutation.ReservationCreate == nil {
 			break
@@ -1287,6 +1589,135 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ReservationRelease(childComplexity, args["input"].(ReservationReleaseInput)), true
+	case "Mutation.tenantCreate":
+		if e.ComplexityRoot.Mutation.TenantCreate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_tenantCreate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.TenantCreate(childComplexity, args["input"].(TenantCreateInput)), true
+
+	case "NodeCertificate.endedAt":
+		if e.ComplexityRoot.NodeCertificate.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.EndedAt(childComplexity), true
+	case "NodeCertificate.endedBy":
+		if e.ComplexityRoot.NodeCertificate.EndedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.EndedBy(childComplexity), true
+	case "NodeCertificate.firstUsedAt":
+		if e.ComplexityRoot.NodeCertificate.FirstUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.FirstUsedAt(childComplexity), true
+	case "NodeCertificate.generation":
+		if e.ComplexityRoot.NodeCertificate.Generation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.Generation(childComplexity), true
+	case "NodeCertificate.issuedAt":
+		if e.ComplexityRoot.NodeCertificate.IssuedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.IssuedAt(childComplexity), true
+	case "NodeCertificate.keyFingerprint":
+		if e.ComplexityRoot.NodeCertificate.KeyFingerprint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.KeyFingerprint(childComplexity), true
+	case "NodeCertificate.notAfter":
+		if e.ComplexityRoot.NodeCertificate.NotAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.NotAfter(childComplexity), true
+	case "NodeCertificate.notBefore":
+		if e.ComplexityRoot.NodeCertificate.NotBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.NotBefore(childComplexity), true
+	case "NodeCertificate.reason":
+		if e.ComplexityRoot.NodeCertificate.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.Reason(childComplexity), true
+	case "NodeCertificate.serial":
+		if e.ComplexityRoot.NodeCertificate.Serial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.Serial(childComplexity), true
+	case "NodeCertificate.state":
+		if e.ComplexityRoot.NodeCertificate.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificate.State(childComplexity), true
+
+	case "NodeCertificateConnection.edges":
+		if e.ComplexityRoot.NodeCertificateConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificateConnection.Edges(childComplexity), true
+	case "NodeCertificateConnection.nodes":
+		if e.ComplexityRoot.NodeCertificateConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificateConnection.Nodes(childComplexity), true
+	case "NodeCertificateConnection.pageInfo":
+		if e.ComplexityRoot.NodeCertificateConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificateConnection.PageInfo(childComplexity), true
+
+	case "NodeCertificateEdge.cursor":
+		if e.ComplexityRoot.NodeCertificateEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificateEdge.Cursor(childComplexity), true
+	case "NodeCertificateEdge.node":
+		if e.ComplexityRoot.NodeCertificateEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCertificateEdge.Node(childComplexity), true
+
+	case "NodeChangeBatch.asOf":
+		if e.ComplexityRoot.NodeChangeBatch.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeChangeBatch.AsOf(childComplexity), true
+	case "NodeChangeBatch.changed":
+		if e.ComplexityRoot.NodeChangeBatch.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeChangeBatch.Changed(childComplexity), true
+	case "NodeChangeBatch.removed":
+		if e.ComplexityRoot.NodeChangeBatch.Removed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeChangeBatch.Removed(childComplexity), true
 
 	case "NodeCordonEvent.actor":
 		if e.ComplexityRoot.NodeCordonEvent.Actor == nil {
@@ -1541,6 +1972,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Placeability.Placeable(childComplexity), true
 
+	case "PlaceableForCount.count":
+		if e.ComplexityRoot.PlaceableForCount.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlaceableForCount.Count(childComplexity), true
+	case "PlaceableForCount.placeableFor":
+		if e.ComplexityRoot.PlaceableForCount.PlaceableFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlaceableForCount.PlaceableFor(childComplexity), true
+
 	case "Pool.createdAt":
 		if e.ComplexityRoot.Pool.CreatedAt == nil {
 			break
@@ -1566,6 +2010,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Pool.TenantID(childComplexity), true
 
+	case "PoolPayload.changed":
+		if e.ComplexityRoot.PoolPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolPayload.Changed(childComplexity), true
+	case "PoolPayload.cursor":
+		if e.ComplexityRoot.PoolPayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolPayload.Cursor(childComplexity), true
+	case "PoolPayload.pool":
+		if e.ComplexityRoot.PoolPayload.Pool == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolPayload.Pool(childComplexity), true
+
+	case "PoolSummary.connectivity":
+		if e.ComplexityRoot.PoolSummary.Connectivity == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Connectivity(childComplexity), true
+	case "PoolSummary.cordoned":
+		if e.ComplexityRoot.PoolSummary.Cordoned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Cordoned(childComplexity), true
+	case "PoolSummary.draining":
+		if e.ComplexityRoot.PoolSummary.Draining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Draining(childComplexity), true
+	case "PoolSummary.maintenance":
+		if e.ComplexityRoot.PoolSummary.Maintenance == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Maintenance(childComplexity), true
+	case "PoolSummary.placeableFor":
+		if e.ComplexityRoot.PoolSummary.PlaceableFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.PlaceableFor(childComplexity), true
+	case "PoolSummary.pool":
+		if e.ComplexityRoot.PoolSummary.Pool == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Pool(childComplexity), true
+	case "PoolSummary.provisionStates":
+		if e.ComplexityRoot.PoolSummary.ProvisionStates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.ProvisionStates(childComplexity), true
+	case "PoolSummary.total":
+		if e.ComplexityRoot.PoolSummary.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolSummary.Total(childComplexity), true
+
+	case "ProvisionStateCount.count":
+		if e.ComplexityRoot.ProvisionStateCount.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ProvisionStateCount.Count(childComplexity), true
+	case "ProvisionStateCount.provisionState":
+		if e.ComplexityRoot.ProvisionStateCount.ProvisionState == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ProvisionStateCount.ProvisionState(childComplexity), true
+
 	case "Query.events":
 		if e.ComplexityRoot.Query.Events == nil {
 			break
@@ -1577,7 +2102,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Events(childComplexity, args["tenantId"].(string), args["nodeId"].(*string), args["types"].([]string), args["actor"].(*string), args["since"].(*time.Time), args["until"].(*time.Time), args["order"].(events.Order), args["first"].(int), args["after"].(*string)), true
+	case "Query.fleetSummary":
+		if e.ComplexityRoot.Query.FleetSummary == nil {
+			break
+		}
 
+		args, err := ec.field_Query_fleetSummary_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.FleetSummary(childComplexity, args["tenantId"].(string), args["filter"].(*node.Filter)), true
+
+	case "Query.joinTokens":
+		if e.ComplexityRoot.Query.JoinTokens == nil {
+			break
+		}
+
+		args, err := ec.field_Query_joinTokens_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.JoinTokens(childComplexity, args["tenantId"].(string), args["first"].(int), args["after"].(*string)), true
 	case "Query.log":
 		if e.ComplexityRoot.Query.Log == nil {
 			break
@@ -1774,6 +2321,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReservationPayload.Reservation(childComplexity), true
 
+	case "ScalarResource.amount":
+		if e.ComplexityRoot.ScalarResource.Amount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScalarResource.Amount(childComplexity), true
+	case "ScalarResource.name":
+		if e.ComplexityRoot.ScalarResource.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScalarResource.Name(childComplexity), true
+	case "ScalarResource.unit":
+		if e.ComplexityRoot.ScalarResource.Unit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ScalarResource.Unit(childComplexity), true
+
 	case "Session.agentVersion":
 		if e.ComplexityRoot.Session.AgentVersion == nil {
 			break
@@ -1830,6 +2396,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StorageRoot.SizeBytes(childComplexity), true
 
+	case "Subscription.fleetSummary":
+		if e.ComplexityRoot.Subscription.FleetSummary == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_fleetSummary_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.FleetSummary(childComplexity, args["tenantId"].(string), args["filter"].(*node.Filter)), true
+	case "Subscription.nodeChanges":
+		if e.ComplexityRoot.Subscription.NodeChanges == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_nodeChanges_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.NodeChanges(childComplexity, args["tenantId"].(string), args["after"].(string), args["filter"].(*node.Filter), args["nodeIds"].([]string), args["maxPerSecond"].(int)), true
 	case "Subscription.nodeDrained":
 		if e.ComplexityRoot.Subscription.NodeDrained == nil {
 			break
@@ -1852,6 +2440,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.NodeEvents(childComplexity, args["tenantId"].(string), args["nodeId"].(*string), args["types"].([]string), args["after"].(*string)), true
+	case "Subscription.securityEvents":
+		if e.ComplexityRoot.Subscription.SecurityEvents == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_securityEvents_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.SecurityEvents(childComplexity, args["tenantId"].(string), args["nodeId"].(*string), args["after"].(*string)), true
 
 	case "Tenant.createdAt":
 		if e.ComplexityRoot.Tenant.CreatedAt == nil {
@@ -1865,6 +2464,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Tenant.ID(childComplexity), true
+
+	case "TenantPayload.changed":
+		if e.ComplexityRoot.TenantPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantPayload.Changed(childComplexity), true
+	case "TenantPayload.cursor":
+		if e.ComplexityRoot.TenantPayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantPayload.Cursor(childComplexity), true
+	case "TenantPayload.tenant":
+		if e.ComplexityRoot.TenantPayload.Tenant == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantPayload.Tenant(childComplexity), true
 
 	case "Viewer.name":
 		if e.ComplexityRoot.Viewer.Name == nil {
@@ -1889,14 +2507,17 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("JoinTokenCreateInput", ec.unmarshalInputJoinTokenCreateInput),
+			graphql.NewInputUnmarshaler("JoinTokenRevokeInput", ec.unmarshalInputJoinTokenRevokeInput),
 			graphql.NewInputUnmarshaler("LabelMatch", ec.unmarshalInputLabelMatch),
 			graphql.NewInputUnmarshaler("NodeCordonInput", ec.unmarshalInputNodeCordonInput),
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
 			graphql.NewInputUnmarshaler("NodeFilter", ec.unmarshalInputNodeFilter),
 			graphql.NewInputUnmarshaler("NodeUncordonInput", ec.unmarshalInputNodeUncordonInput),
+			graphql.NewInputUnmarshaler("PoolCreateInput", ec.unmarshalInputPoolCreateInput),
 			graphql.NewInputUnmarshaler("ReservationCreateInput", ec.unmarshalInputReservationCreateInput),
 			graphql.NewInputUnmarshaler("ReservationFilter", ec.unmarshalInputReservationFilter),
 			graphql.NewInputUnmarshaler("ReservationReleaseInput", ec.unmarshalInputReservationReleaseInput),
+			graphql.NewInputUnmarshaler("TenantCreateInput", ec.unmarshalInputTenantCreateInput),
 		)
 	}
 	first := true
@@ -2089,6 +2710,18 @@ enum ReservationState {
   ENDED
 }
 
+"Whether a node's certificate counts."
+enum CertificateState {
+  "Signed, and not used yet: its first use makes it the active one."
+  PENDING
+  "The one with which the node speaks."
+  ACTIVE
+  "A newer one took its place."
+  SUPERSEDED
+  "Refused for ever."
+  REVOKED
+}
+
 "A machine that tenants book. Each control moves exactly one of its independent axes."
 type ComputeNode {
   "node_ and 26 characters. It stays the same through re-joining with the same identity."
@@ -2143,6 +2776,10 @@ type ComputeNode {
   outSince: DateTime
   "For each control whether it is offered now to the caller and, if not, why: the rule that the control itself uses."
   controls: [ControlState!]!
+  "File systems as its daemon measured them; empty until it reported, and for tenants that don't own the node."
+  storageRoots: [StorageRoot!]!
+  "What it has by amount, cpu and memory, as its daemon measured it; empty until it reported, and for tenants that don't own the node."
+  scalarResources: [ScalarResource!]!
   "Its allocations, newest first."
   allocations(
     "Only those not released and not ended."
@@ -2156,6 +2793,15 @@ type ComputeNode {
   liveAllocationCount: Int!
   "What its daemon measured; null until it reported, and for tenants that don't own the node."
   inventory: Inventory
+  "Its certificates, newest first; none for tenants that don't own the node."
+  certificates(
+    "Only those that still count: pending or active, and not past their end."
+    live: Boolean! = true
+    "How many at most, 1 to 500."
+    first: Int! = 50
+    "Where the page before ended."
+    after: Cursor
+  ): NodeCertificateConnection!
   "Its events, newest first."
   events(
     "Exact types, or prefixes that end with a dot."
@@ -2397,6 +3043,60 @@ type StorageRoot {
   sizeBytes: String!
 }
 
+"Something that a node has by amount."
+type ScalarResource {
+  "cpu or memory."
+  name: String!
+  "How much, as text since it passes 32 bits."
+  amount: String!
+  "What is counted: threads for cpu, bytes for memory."
+  unit: String!
+}
+
+"A certificate of a node."
+type NodeCertificate {
+  "Its serial number in hexadecimal."
+  serial: String!
+  "Whether it counts."
+  state: CertificateState!
+  "The identity generation that it carries."
+  generation: Int!
+  "SHA-256 of the public key in it, in hexadecimal."
+  keyFingerprint: String!
+  "When it was signed."
+  issuedAt: DateTime!
+  "It is good from then on."
+  notBefore: DateTime!
+  "It is good until then."
+  notAfter: DateTime!
+  "When it was first used."
+  firstUsedAt: DateTime
+  "When it was superseded or revoked."
+  endedAt: DateTime
+  "Who ended it: the node itself by renewing, or whoever revoked it."
+  endedBy: String
+  "Why it was superseded or revoked."
+  reason: String
+}
+
+"A page of certificates."
+type NodeCertificateConnection {
+  "The certificates with their list cursors."
+  edges: [NodeCertificateEdge!]!
+  "The certificates."
+  nodes: [NodeCertificate!]!
+  "Whether there is more."
+  pageInfo: PageInfo!
+}
+
+"A certificate in a page."
+type NodeCertificateEdge {
+  "Its place in the list."
+  cursor: Cursor!
+  "The certificate."
+  node: NodeCertificate!
+}
+
 "A token with which a machine joins a pool."
 type JoinToken {
   "jt_ and 26 characters; no secret."
@@ -2413,6 +3113,28 @@ type JoinToken {
   usedAt: DateTime
   "The node that it made or re-attached."
   usedBy: ID
+  "When it was revoked."
+  revokedAt: DateTime
+  "Who revoked it."
+  revokedBy: String
+}
+
+"A page of join tokens."
+type JoinTokenConnection {
+  "The tokens with their list cursors."
+  edges: [JoinTokenEdge!]!
+  "The tokens."
+  nodes: [JoinToken!]!
+  "Whether there is more."
+  pageInfo: PageInfo!
+}
+
+"A join token in a page."
+type JoinTokenEdge {
+  "Its place in the list."
+  cursor: Cursor!
+  "The token."
+  node: JoinToken!
 }
 
 "Who asks."
@@ -2513,6 +3235,82 @@ type ReservationEdge {
   cursor: Cursor!
   "The reservation."
   node: Reservation!
+}
+
+"How the nodes that a tenant sees stand, all counted at one moment."
+type FleetSummary {
+  "How many nodes there are."
+  total: Int!
+  "How many stand in each provision state, zero included."
+  provisionStates: [ProvisionStateCount!]!
+  "How many have each connectivity, zero included."
+  connectivity: [ConnectivityCount!]!
+  "For whom new work can land on how many, zero included."
+  placeableFor: [PlaceableForCount!]!
+  "How many are cordoned."
+  cordoned: Int!
+  "How many are draining."
+  draining: Int!
+  "How many are in maintenance."
+  maintenance: Int!
+  "The same for each pool that has such a node, by name."
+  pools: [PoolSummary!]!
+  "The log's position at which they were counted."
+  asOf: Cursor!
+}
+
+"How the nodes of one pool stand."
+type PoolSummary {
+  "The pool."
+  pool: Pool!
+  "How many nodes there are."
+  total: Int!
+  "How many stand in each provision state, zero included."
+  provisionStates: [ProvisionStateCount!]!
+  "How many have each connectivity, zero included."
+  connectivity: [ConnectivityCount!]!
+  "For whom new work can land on how many, zero included."
+  placeableFor: [PlaceableForCount!]!
+  "How many are cordoned."
+  cordoned: Int!
+  "How many are draining."
+  draining: Int!
+  "How many are in maintenance."
+  maintenance: Int!
+}
+
+"How many nodes stand in a provision state."
+type ProvisionStateCount {
+  "The state."
+  provisionState: ProvisionState!
+  "How many."
+  count: Int!
+}
+
+"How many nodes have a connectivity."
+type ConnectivityCount {
+  "The connectivity."
+  connectivity: Connectivity!
+  "How many."
+  count: Int!
+}
+
+"On how many nodes new work of some tenants can land."
+type PlaceableForCount {
+  "For whom."
+  placeableFor: PlaceableFor!
+  "How many."
+  count: Int!
+}
+
+"What became of nodes since the batch before."
+type NodeChangeBatch {
+  "The nodes that changed, as they are now; up to 500."
+  changed: [ComputeNode!]!
+  "The ids of those that the tenant no longer sees, or that the filter no longer lets through. Right after the beginning it can name some that you never held."
+  removed: [ID!]!
+  "Subscribe after it to go on from here. It stands still until all that was to be told up to it has been."
+  asOf: Cursor!
 }
 
 "An entry of the log."
@@ -2655,12 +3453,28 @@ input NodeFilter {
   draining: Boolean
   "In maintenance, or not."
   maintenance: Boolean
+  "With one of these answers to whom new work can land."
+  placeableFor: [PlaceableFor!]
+  "Dedicated to that tenant, alone or among others."
+  dedicatedTo: ID
   "With one of these entries in noScheduleReasons."
   reasons: [String!]
+  "With one of these taints, named by key as in rma-pending or dedicated=acme."
+  taints: [String!]
   "With all of these labels."
   labels: [LabelMatch!]
+  "Cordoned since before that moment."
+  cordonedBefore: DateTime
+  "Last heard of before that moment; a node that never had a session counts from when it joined."
+  lastSeenBefore: DateTime
+  "Whose newest session is of a daemon of one of these versions."
+  agentVersions: [String!]
   "With live allocations, or without."
   liveAllocations: Boolean
+  "That this filter does not match. Filters nest 3 deep, and hold 32 at most."
+  not: NodeFilter
+  "That at least one of these filters matches, besides everything above."
+  or: [NodeFilter!]
 }
 
 "A condition on a label."
@@ -2721,6 +3535,8 @@ type Query {
     "Where the page before ended."
     after: Cursor
   ): EventConnection!
+  "How the nodes that the tenant sees stand, by every axis and by pool."
+  fleetSummary("The tenant that asks." tenantId: ID!, "Which of them." filter: NodeFilter): FleetSummary!
   "The tenant's pools, by name."
   pools("The tenant that asks." tenantId: ID!): [Pool!]!
   "One pool of the tenant."
@@ -2738,6 +3554,15 @@ type Query {
   ): ReservationConnection!
   "One reservation of the tenant."
   reservation("The tenant that asks." tenantId: ID!, "Its id." reservationId: ID!): Reservation
+  "The tenant's join tokens, newest first: those used, ended and revoked too. Nobody can read their secrets again."
+  joinTokens(
+    "The tenant that owns the pools."
+    tenantId: ID!
+    "How many at most, 1 to 500."
+    first: Int! = 50
+    "Where the page before ended."
+    after: Cursor
+  ): JoinTokenConnection!
   "The tenants in which the caller holds a grant."
   tenants: [Tenant!]!
 }
@@ -2756,6 +3581,12 @@ type Mutation {
   reservationRelease("What to do." input: ReservationReleaseInput!): ReservationPayload
   "Makes a token with which one machine joins a pool."
   joinTokenCreate("What to do." input: JoinTokenCreateInput!): JoinTokenCreatePayload
+  "Makes a token worthless that no machine has used. One that is revoked or has ended already is given unchanged; a used one is INVALID_STATE."
+  joinTokenRevoke("What to do." input: JoinTokenRevokeInput!): JoinTokenPayload
+  "Makes a tenant. It needs a grant in every tenant. One of that name that is there is given unchanged."
+  tenantCreate("What to do." input: TenantCreateInput!): TenantPayload
+  "Makes a pool, which the tenant owns. One of that name that is there is given unchanged."
+  poolCreate("What to do." input: PoolCreateInput!): PoolPayload
 }
 
 "Which node to cordon, and why."
@@ -2842,6 +3673,34 @@ input JoinTokenCreateInput {
   requestId: ID
 }
 
+"Which join token to revoke."
+input JoinTokenRevokeInput {
+  "The tenant that owns its pool."
+  tenantId: ID!
+  "The token."
+  joinTokenId: ID!
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
+"Which tenant to make."
+input TenantCreateInput {
+  "Its id: 1 to 63 lower-case letters, digits and dashes, neither first nor last a dash. It can't be changed."
+  tenantId: ID!
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
+"Which pool to make."
+input PoolCreateInput {
+  "The tenant that will own it."
+  tenantId: ID!
+  "Its name, unique in the tenant: 1 to 63 lower-case letters, digits and dashes, neither first nor last a dash."
+  name: String!
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
 "What a control did."
 type NodePayload {
   "The node after it."
@@ -2876,6 +3735,36 @@ type JoinTokenCreatePayload {
   cursor: Cursor!
 }
 
+"What a change of a join token did."
+type JoinTokenPayload {
+  "The token after it, without its secret."
+  joinToken: JoinToken!
+  "Whether anything changed."
+  changed: Boolean!
+  "The log's position of this very change; when nothing changed, the head."
+  cursor: Cursor!
+}
+
+"What making a tenant did."
+type TenantPayload {
+  "The tenant."
+  tenant: Tenant!
+  "Whether it was made; false when it was there."
+  changed: Boolean!
+  "The log's position of this very change; when nothing changed, the head."
+  cursor: Cursor!
+}
+
+"What making a pool did."
+type PoolPayload {
+  "The pool."
+  pool: Pool!
+  "Whether it was made; false when it was there."
+  changed: Boolean!
+  "The log's position of this very change; when nothing changed, the head."
+  cursor: Cursor!
+}
+
 "What can be watched. With after: everything after that position first, then live, by one loop; absent: from now."
 type Subscription {
   "The events that the tenant sees."
@@ -2898,6 +3787,30 @@ type Subscription {
     "Resume after it."
     after: Cursor
   ): NodeDrained!
+  "The security events of the nodes and pools that the tenant owns: a certificate quarantined, a token used twice. It needs an action of its own."
+  securityEvents(
+    "The tenant that asks."
+    tenantId: ID!
+    "Of that node, which the tenant must own."
+    nodeId: ID
+    "Resume after it."
+    after: Cursor
+  ): Event!
+  "State, not history, for live lists: query nodes first, then this with its asOf. A node that changes often is told once a batch, as it is then; lastSeen alone is not told."
+  nodeChanges(
+    "The tenant that asks."
+    tenantId: ID!
+    "Everything that changed after it is told first: the asOf of nodes, or of a batch."
+    after: Cursor!
+    "Which of the nodes that the tenant sees."
+    filter: NodeFilter
+    "Only these: the ones that are on a page, up to 500."
+    nodeIds: [ID!]
+    "How many batches a second at most, 1 to 20."
+    maxPerSecond: Int! = 5
+  ): NodeChangeBatch!
+  "How the nodes that the tenant sees stand: at once, and then whenever it changes, at most once a second."
+  fleetSummary("The tenant that asks." tenantId: ID!, "Which of them." filter: NodeFilter): FleetSummary!
 }
 `, BuiltIn: false},
 }
@@ -3009,12 +3922,18 @@ func (ec *executionContext) childFields_ComputeNode(ctx context.Context, field g
 		return ec.fieldContext_ComputeNode_outSince(ctx, field)
 	case "controls":
 		return ec.fieldContext_ComputeNode_controls(ctx, field)
+	case "storageRoots":
+		return ec.fieldContext_ComputeNode_storageRoots(ctx, field)
+	case "scalarResources":
+		return ec.fieldContext_ComputeNode_scalarResources(ctx, field)
 	case "allocations":
 		return ec.fieldContext_ComputeNode_allocations(ctx, field)
 	case "liveAllocationCount":
 		return ec.fieldContext_ComputeNode_liveAllocationCount(ctx, field)
 	case "inventory":
 		return ec.fieldContext_ComputeNode_inventory(ctx, field)
+	case "certificates":
+		return ec.fieldContext_ComputeNode_certificates(ctx, field)
 	case "events":
 		return ec.fieldContext_ComputeNode_events(ctx, field)
 	case "createdAt":
@@ -3047,6 +3966,16 @@ func (ec *executionContext) childFields_ComputeNodeEdge(ctx context.Context, fie
 		return ec.fieldContext_ComputeNodeEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ComputeNodeEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ConnectivityCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "connectivity":
+		return ec.fieldContext_ConnectivityCount_connectivity(ctx, field)
+	case "count":
+		return ec.fieldContext_ConnectivityCount_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConnectivityCount", field.Name)
 }
 
 func (ec *executionContext) childFields_ControlState(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3125,6 +4054,30 @@ func (ec *executionContext) childFields_EventEdge(ctx context.Context, field gra
 		return ec.fieldContext_EventEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_FleetSummary(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "total":
+		return ec.fieldContext_FleetSummary_total(ctx, field)
+	case "provisionStates":
+		return ec.fieldContext_FleetSummary_provisionStates(ctx, field)
+	case "connectivity":
+		return ec.fieldContext_FleetSummary_connectivity(ctx, field)
+	case "placeableFor":
+		return ec.fieldContext_FleetSummary_placeableFor(ctx, field)
+	case "cordoned":
+		return ec.fieldContext_FleetSummary_cordoned(ctx, field)
+	case "draining":
+		return ec.fieldContext_FleetSummary_draining(ctx, field)
+	case "maintenance":
+		return ec.fieldContext_FleetSummary_maintenance(ctx, field)
+	case "pools":
+		return ec.fieldContext_FleetSummary_pools(ctx, field)
+	case "asOf":
+		return ec.fieldContext_FleetSummary_asOf(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FleetSummary", field.Name)
 }
 
 func (ec *executionContext) childFields_Gpu(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3207,8 +4160,24 @@ func (ec *executionContext) childFields_JoinToken(ctx context.Context, field gra
 		return ec.fieldContext_JoinToken_usedAt(ctx, field)
 	case "usedBy":
 		return ec.fieldContext_JoinToken_usedBy(ctx, field)
+	case "revokedAt":
+		return ec.fieldContext_JoinToken_revokedAt(ctx, field)
+	case "revokedBy":
+		return ec.fieldContext_JoinToken_revokedBy(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type JoinToken", field.Name)
+}
+
+func (ec *executionContext) childFields_JoinTokenConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_JoinTokenConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_JoinTokenConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_JoinTokenConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type JoinTokenConnection", field.Name)
 }
 
 func (ec *executionContext) childFields_JoinTokenCreatePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3225,6 +4194,28 @@ func (ec *executionContext) childFields_JoinTokenCreatePayload(ctx context.Conte
 		return ec.fieldContext_JoinTokenCreatePayload_cursor(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type JoinTokenCreatePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_JoinTokenEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_JoinTokenEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_JoinTokenEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type JoinTokenEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_JoinTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "joinToken":
+		return ec.fieldContext_JoinTokenPayload_joinToken(ctx, field)
+	case "changed":
+		return ec.fieldContext_JoinTokenPayload_changed(ctx, field)
+	case "cursor":
+		return ec.fieldContext_JoinTokenPayload_cursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type JoinTokenPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Label(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3247,6 +4238,68 @@ func (ec *executionContext) childFields_LogPosition(ctx context.Context, field g
 		return ec.fieldContext_LogPosition_oldest(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LogPosition", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeCertificate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "serial":
+		return ec.fieldContext_NodeCertificate_serial(ctx, field)
+	case "state":
+		return ec.fieldContext_NodeCertificate_state(ctx, field)
+	case "generation":
+		return ec.fieldContext_NodeCertificate_generation(ctx, field)
+	case "keyFingerprint":
+		return ec.fieldContext_NodeCertificate_keyFingerprint(ctx, field)
+	case "issuedAt":
+		return ec.fieldContext_NodeCertificate_issuedAt(ctx, field)
+	case "notBefore":
+		return ec.fieldContext_NodeCertificate_notBefore(ctx, field)
+	case "notAfter":
+		return ec.fieldContext_NodeCertificate_notAfter(ctx, field)
+	case "firstUsedAt":
+		return ec.fieldContext_NodeCertificate_firstUsedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_NodeCertificate_endedAt(ctx, field)
+	case "endedBy":
+		return ec.fieldContext_NodeCertificate_endedBy(ctx, field)
+	case "reason":
+		return ec.fieldContext_NodeCertificate_reason(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeCertificate", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeCertificateConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_NodeCertificateConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_NodeCertificateConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_NodeCertificateConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeCertificateConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeCertificateEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_NodeCertificateEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_NodeCertificateEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeCertificateEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeChangeBatch(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "changed":
+		return ec.fieldContext_NodeChangeBatch_changed(ctx, field)
+	case "removed":
+		return ec.fieldContext_NodeChangeBatch_removed(ctx, field)
+	case "asOf":
+		return ec.fieldContext_NodeChangeBatch_asOf(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeChangeBatch", field.Name)
 }
 
 func (ec *executionContext) childFields_NodeDrained(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3321,6 +4374,16 @@ func (ec *executionContext) childFields_Placeability(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Placeability", field.Name)
 }
 
+func (ec *executionContext) childFields_PlaceableForCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "placeableFor":
+		return ec.fieldContext_PlaceableForCount_placeableFor(ctx, field)
+	case "count":
+		return ec.fieldContext_PlaceableForCount_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlaceableForCount", field.Name)
+}
+
 func (ec *executionContext) childFields_Pool(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -3333,6 +4396,50 @@ func (ec *executionContext) childFields_Pool(ctx context.Context, field graphql.
 		return ec.fieldContext_Pool_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Pool", field.Name)
+}
+
+func (ec *executionContext) childFields_PoolPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "pool":
+		return ec.fieldContext_PoolPayload_pool(ctx, field)
+	case "changed":
+		return ec.fieldContext_PoolPayload_changed(ctx, field)
+	case "cursor":
+		return ec.fieldContext_PoolPayload_cursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PoolPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_PoolSummary(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "pool":
+		return ec.fieldContext_PoolSummary_pool(ctx, field)
+	case "total":
+		return ec.fieldContext_PoolSummary_total(ctx, field)
+	case "provisionStates":
+		return ec.fieldContext_PoolSummary_provisionStates(ctx, field)
+	case "connectivity":
+		return ec.fieldContext_PoolSummary_connectivity(ctx, field)
+	case "placeableFor":
+		return ec.fieldContext_PoolSummary_placeableFor(ctx, field)
+	case "cordoned":
+		return ec.fieldContext_PoolSummary_cordoned(ctx, field)
+	case "draining":
+		return ec.fieldContext_PoolSummary_draining(ctx, field)
+	case "maintenance":
+		return ec.fieldContext_PoolSummary_maintenance(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PoolSummary", field.Name)
+}
+
+func (ec *executionContext) childFields_ProvisionStateCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provisionState":
+		return ec.fieldContext_ProvisionStateCount_provisionState(ctx, field)
+	case "count":
+		return ec.fieldContext_ProvisionStateCount_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ProvisionStateCount", field.Name)
 }
 
 func (ec *executionContext) childFields_Reservation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3393,6 +4500,18 @@ func (ec *executionContext) childFields_ReservationPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type ReservationPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ScalarResource(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ScalarResource_name(ctx, field)
+	case "amount":
+		return ec.fieldContext_ScalarResource_amount(ctx, field)
+	case "unit":
+		return ec.fieldContext_ScalarResource_unit(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScalarResource", field.Name)
+}
+
 func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "gateway":
@@ -3431,6 +4550,18 @@ func (ec *executionContext) childFields_Tenant(ctx context.Context, field graphq
 		return ec.fieldContext_Tenant_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Tenant", field.Name)
+}
+
+func (ec *executionContext) childFields_TenantPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tenant":
+		return ec.fieldContext_TenantPayload_tenant(ctx, field)
+	case "changed":
+		return ec.fieldContext_TenantPayload_changed(ctx, field)
+	case "cursor":
+		return ec.fieldContext_TenantPayload_cursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TenantPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3589,6 +4720,36 @@ func (ec *executionContext) field_ComputeNode_allocations_args(ctx context.Conte
 	return args, nil
 }
 
+func (ec *executionContext) field_ComputeNode_certificates_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "live",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["live"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_ComputeNode_events_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3647,6 +4808,20 @@ func (ec *executionContext) field_Mutation_joinTokenCreate_args(ctx context.Cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_joinTokenRevoke_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (JoinTokenRevokeInput, error) {
+			return ec.unmarshalNJoinTokenRevokeInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenRevokeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_nodeCordon_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3689,6 +4864,20 @@ func (ec *executionContext) field_Mutation_nodeUncordon_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_poolCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (PoolCreateInput, error) {
+			return ec.unmarshalNPoolCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolCreateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_reservationCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3709,6 +4898,20 @@ func (ec *executionContext) field_Mutation_reservationRelease_args(ctx context.C
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ReservationReleaseInput, error) {
 			return ec.unmarshalNReservationReleaseInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐReservationReleaseInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_tenantCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (TenantCreateInput, error) {
+			return ec.unmarshalNTenantCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐTenantCreateInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3806,6 +5009,58 @@ func (ec *executionContext) field_Query_events_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["after"] = arg8
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_fleetSummary_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*node.Filter, error) {
+			return ec.unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_joinTokens_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -3987,6 +5242,74 @@ func (ec *executionContext) field_Query_reservations_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Subscription_fleetSummary_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*node.Filter, error) {
+			return ec.unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_nodeChanges_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNCursor2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*node.Filter, error) {
+			return ec.unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "nodeIds",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["nodeIds"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxPerSecond",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["maxPerSecond"] = arg4
+	return args, nil
+}
+
 func (ec *executionContext) field_Subscription_nodeDrained_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4052,6 +5375,36 @@ func (ec *executionContext) field_Subscription_nodeEvents_args(ctx context.Conte
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_securityEvents_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "nodeId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["nodeId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -5210,6 +6563,70 @@ func (ec *executionContext) fieldContext_ComputeNode_controls(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _ComputeNode_storageRoots(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_storageRoots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StorageRoots(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []StorageRoot) graphql.Marshaler {
+			return ec.marshalNStorageRoot2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐStorageRootᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_storageRoots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ComputeNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StorageRoot(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ComputeNode_scalarResources(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_scalarResources(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ScalarResources(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []ScalarResource) graphql.Marshaler {
+			return ec.marshalNScalarResource2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐScalarResourceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_scalarResources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ComputeNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScalarResource(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ComputeNode_allocations(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5305,6 +6722,50 @@ func (ec *executionContext) fieldContext_ComputeNode_inventory(_ context.Context
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Inventory(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ComputeNode_certificates(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_certificates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Certificates(ctx, fc.Args["live"].(bool), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeCertificateConnection) graphql.Marshaler {
+			return ec.marshalNNodeCertificateConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_certificates(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ComputeNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeCertificateConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_ComputeNode_certificates_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -5571,6 +7032,52 @@ func (ec *executionContext) fieldContext_ComputeNodeEdge_node(_ context.Context,
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ConnectivityCount_connectivity(ctx context.Context, field graphql.CollectedField, obj *ConnectivityCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConnectivityCount_connectivity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Connectivity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Connectivity) graphql.Marshaler {
+			return ec.marshalNConnectivity2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConnectivityCount_connectivity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConnectivityCount", field, false, false, "Connectivity")
+}
+
+func (ec *executionContext) _ConnectivityCount_count(ctx context.Context, field graphql.CollectedField, obj *ConnectivityCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ConnectivityCount_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ConnectivityCount_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ConnectivityCount", field, false, false, "Int")
 }
 
 func (ec *executionContext) _ControlState_control(ctx context.Context, field graphql.CollectedField, obj *ControlState) (ret graphql.Marshaler) {
@@ -6177,6 +7684,249 @@ func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _FleetSummary_total(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FleetSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FleetSummary_provisionStates(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_provisionStates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProvisionStates, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ProvisionStateCount) graphql.Marshaler {
+			return ec.marshalNProvisionStateCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐProvisionStateCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_provisionStates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FleetSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ProvisionStateCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FleetSummary_connectivity(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_connectivity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Connectivity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ConnectivityCount) graphql.Marshaler {
+			return ec.marshalNConnectivityCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐConnectivityCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_connectivity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FleetSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConnectivityCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FleetSummary_placeableFor(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_placeableFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlaceableFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*PlaceableForCount) graphql.Marshaler {
+			return ec.marshalNPlaceableForCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPlaceableForCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_placeableFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FleetSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlaceableForCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FleetSummary_cordoned(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_cordoned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cordoned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_cordoned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FleetSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FleetSummary_draining(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_draining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Draining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_draining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FleetSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FleetSummary_maintenance(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_maintenance(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Maintenance, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_maintenance(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FleetSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FleetSummary_pools(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_pools(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pools, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*PoolSummary) graphql.Marshaler {
+			return ec.marshalNPoolSummary2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolSummaryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_pools(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FleetSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PoolSummary(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FleetSummary_asOf(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FleetSummary_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FleetSummary_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FleetSummary", field, false, false, "Cursor")
 }
 
 func (ec *executionContext) _GenericEvent_id(ctx context.Context, field graphql.CollectedField, obj *GenericEvent) (ret graphql.Marshaler) {
@@ -7135,6 +8885,148 @@ func (ec *executionContext) fieldContext_JoinToken_usedBy(_ context.Context, fie
 	return graphql.NewScalarFieldContext("JoinToken", field, false, false, "ID")
 }
 
+func (ec *executionContext) _JoinToken_revokedAt(ctx context.Context, field graphql.CollectedField, obj *JoinToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinToken_revokedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinToken_revokedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinToken", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _JoinToken_revokedBy(ctx context.Context, field graphql.CollectedField, obj *JoinToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinToken_revokedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinToken_revokedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinToken", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenConnection_edges(ctx context.Context, field graphql.CollectedField, obj *JoinTokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*JoinTokenEdge) graphql.Marshaler {
+			return ec.marshalNJoinTokenEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinTokenEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *JoinTokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*JoinToken) graphql.Marshaler {
+			return ec.marshalNJoinToken2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *JoinTokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _JoinTokenCreatePayload_joinToken(ctx context.Context, field graphql.CollectedField, obj *JoinTokenCreatePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7257,6 +9149,139 @@ func (ec *executionContext) _JoinTokenCreatePayload_cursor(ctx context.Context, 
 }
 func (ec *executionContext) fieldContext_JoinTokenCreatePayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("JoinTokenCreatePayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _JoinTokenEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _JoinTokenEdge_node(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *JoinToken) graphql.Marshaler {
+			return ec.marshalNJoinToken2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinToken(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenPayload_joinToken(ctx context.Context, field graphql.CollectedField, obj *JoinTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenPayload_joinToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.JoinToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *JoinToken) graphql.Marshaler {
+			return ec.marshalNJoinToken2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinToken(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenPayload_joinToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenPayload_changed(ctx context.Context, field graphql.CollectedField, obj *JoinTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _JoinTokenPayload_cursor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenPayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenPayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenPayload", field, false, false, "Cursor")
 }
 
 func (ec *executionContext) _Label_key(ctx context.Context, field graphql.CollectedField, obj *node.Label) (ret graphql.Marshaler) {
@@ -7636,6 +9661,620 @@ func (ec *executionContext) fieldContext_Mutation_joinTokenCreate(ctx context.Co
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_joinTokenRevoke(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_joinTokenRevoke(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().JoinTokenRevoke(ctx, fc.Args["input"].(JoinTokenRevokeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *JoinTokenPayload) graphql.Marshaler {
+			return ec.marshalOJoinTokenPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_joinTokenRevoke(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinTokenPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_joinTokenRevoke_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_tenantCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_tenantCreate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().TenantCreate(ctx, fc.Args["input"].(TenantCreateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TenantPayload) graphql.Marshaler {
+			return ec.marshalOTenantPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐTenantPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_tenantCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TenantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_tenantCreate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_poolCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_poolCreate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PoolCreate(ctx, fc.Args["input"].(PoolCreateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PoolPayload) graphql.Marshaler {
+			return ec.marshalOPoolPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_poolCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PoolPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_poolCreate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeCertificate_serial(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_serial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Serial, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_serial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeCertificate_state(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v pki.CertificateState) graphql.Marshaler {
+			return ec.marshalNCertificateState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐCertificateState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "CertificateState")
+}
+
+func (ec *executionContext) _NodeCertificate_generation(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_generation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Generation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_generation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeCertificate_keyFingerprint(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_keyFingerprint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KeyFingerprint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_keyFingerprint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeCertificate_issuedAt(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_issuedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IssuedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_issuedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeCertificate_notBefore(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_notBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_notBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeCertificate_notAfter(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_notAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_notAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeCertificate_firstUsedAt(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_firstUsedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstUsedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_firstUsedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeCertificate_endedAt(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeCertificate_endedBy(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_endedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_endedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeCertificate_reason(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificate_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificate_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeCertificateConnection_edges(ctx context.Context, field graphql.CollectedField, obj *NodeCertificateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificateConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodeCertificateEdge) graphql.Marshaler {
+			return ec.marshalNNodeCertificateEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificateConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeCertificateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeCertificateEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeCertificateConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *NodeCertificateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificateConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodeCertificate) graphql.Marshaler {
+			return ec.marshalNNodeCertificate2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificateConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeCertificateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeCertificate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeCertificateConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *NodeCertificateConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificateConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificateConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeCertificateConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeCertificateEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeCertificateEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificateEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificateEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCertificateEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeCertificateEdge_node(ctx context.Context, field graphql.CollectedField, obj *NodeCertificateEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCertificateEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeCertificate) graphql.Marshaler {
+			return ec.marshalNNodeCertificate2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCertificateEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeCertificateEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeCertificate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeChangeBatch_changed(ctx context.Context, field graphql.CollectedField, obj *NodeChangeBatch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeChangeBatch_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Node) graphql.Marshaler {
+			return ec.marshalNComputeNode2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeChangeBatch_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeChangeBatch",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeChangeBatch_removed(ctx context.Context, field graphql.CollectedField, obj *NodeChangeBatch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeChangeBatch_removed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Removed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeChangeBatch_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeChangeBatch", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeChangeBatch_asOf(ctx context.Context, field graphql.CollectedField, obj *NodeChangeBatch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeChangeBatch_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeChangeBatch_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeChangeBatch", field, false, false, "Cursor")
 }
 
 func (ec *executionContext) _NodeCordonEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeCordonEvent) (ret graphql.Marshaler) {
@@ -8617,6 +11256,52 @@ func (ec *executionContext) fieldContext_Placeability_because(_ context.Context,
 	return graphql.NewScalarFieldContext("Placeability", field, false, false, "String")
 }
 
+func (ec *executionContext) _PlaceableForCount_placeableFor(ctx context.Context, field graphql.CollectedField, obj *PlaceableForCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlaceableForCount_placeableFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlaceableFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Placeable) graphql.Marshaler {
+			return ec.marshalNPlaceableFor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceable(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlaceableForCount_placeableFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlaceableForCount", field, false, false, "PlaceableFor")
+}
+
+func (ec *executionContext) _PlaceableForCount_count(ctx context.Context, field graphql.CollectedField, obj *PlaceableForCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlaceableForCount_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlaceableForCount_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlaceableForCount", field, false, false, "Int")
+}
+
 func (ec *executionContext) _Pool_id(ctx context.Context, field graphql.CollectedField, obj *node.Pool) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8707,6 +11392,350 @@ func (ec *executionContext) _Pool_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Pool_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Pool", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _PoolPayload_pool(ctx context.Context, field graphql.CollectedField, obj *PoolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolPayload_pool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pool, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *node.Pool) graphql.Marshaler {
+			return ec.marshalNPool2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolPayload_pool(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Pool(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolPayload_changed(ctx context.Context, field graphql.CollectedField, obj *PoolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _PoolPayload_cursor(ctx context.Context, field graphql.CollectedField, obj *PoolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolPayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolPayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolPayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _PoolSummary_pool(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_pool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pool, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *node.Pool) graphql.Marshaler {
+			return ec.marshalNPool2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_pool(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Pool(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolSummary_total(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _PoolSummary_provisionStates(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_provisionStates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProvisionStates, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ProvisionStateCount) graphql.Marshaler {
+			return ec.marshalNProvisionStateCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐProvisionStateCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_provisionStates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ProvisionStateCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolSummary_connectivity(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_connectivity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Connectivity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ConnectivityCount) graphql.Marshaler {
+			return ec.marshalNConnectivityCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐConnectivityCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_connectivity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ConnectivityCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolSummary_placeableFor(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_placeableFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlaceableFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*PlaceableForCount) graphql.Marshaler {
+			return ec.marshalNPlaceableForCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPlaceableForCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_placeableFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolSummary",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlaceableForCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolSummary_cordoned(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_cordoned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cordoned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_cordoned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _PoolSummary_draining(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_draining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Draining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_draining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _PoolSummary_maintenance(ctx context.Context, field graphql.CollectedField, obj *PoolSummary) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolSummary_maintenance(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Maintenance, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolSummary_maintenance(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolSummary", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ProvisionStateCount_provisionState(ctx context.Context, field graphql.CollectedField, obj *ProvisionStateCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProvisionStateCount_provisionState(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProvisionState, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.ProvisionState) graphql.Marshaler {
+			return ec.marshalNProvisionState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProvisionStateCount_provisionState(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProvisionStateCount", field, false, false, "ProvisionState")
+}
+
+func (ec *executionContext) _ProvisionStateCount_count(ctx context.Context, field graphql.CollectedField, obj *ProvisionStateCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProvisionStateCount_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProvisionStateCount_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProvisionStateCount", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -8917,6 +11946,50 @@ func (ec *executionContext) fieldContext_Query_events(ctx context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_fleetSummary(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_fleetSummary(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().FleetSummary(ctx, fc.Args["tenantId"].(string), fc.Args["filter"].(*node.Filter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *FleetSummary) graphql.Marshaler {
+			return ec.marshalNFleetSummary2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐFleetSummary(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_fleetSummary(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FleetSummary(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_fleetSummary_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_pools(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9087,6 +12160,50 @@ func (ec *executionContext) fieldContext_Query_reservation(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_reservation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_joinTokens(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_joinTokens(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().JoinTokens(ctx, fc.Args["tenantId"].(string), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *JoinTokenConnection) graphql.Marshaler {
+			return ec.marshalNJoinTokenConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_joinTokens(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_JoinTokenConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_joinTokens_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -9646,6 +12763,75 @@ func (ec *executionContext) fieldContext_ReservationPayload_cursor(_ context.Con
 	return graphql.NewScalarFieldContext("ReservationPayload", field, false, false, "Cursor")
 }
 
+func (ec *executionContext) _ScalarResource_name(ctx context.Context, field graphql.CollectedField, obj *ScalarResource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScalarResource_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScalarResource_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScalarResource", field, false, false, "String")
+}
+
+func (ec *executionContext) _ScalarResource_amount(ctx context.Context, field graphql.CollectedField, obj *ScalarResource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScalarResource_amount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Amount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScalarResource_amount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScalarResource", field, false, false, "String")
+}
+
+func (ec *executionContext) _ScalarResource_unit(ctx context.Context, field graphql.CollectedField, obj *ScalarResource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScalarResource_unit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScalarResource_unit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScalarResource", field, false, false, "String")
+}
+
 func (ec *executionContext) _Session_gateway(ctx context.Context, field graphql.CollectedField, obj *liveness.Session) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9941,6 +13127,138 @@ func (ec *executionContext) fieldContext_Subscription_nodeDrained(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_securityEvents(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_securityEvents(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().SecurityEvents(ctx, fc.Args["tenantId"].(string), fc.Args["nodeId"].(*string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Event) graphql.Marshaler {
+			return ec.marshalNEvent2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEvent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_securityEvents(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("FieldContext.Child cannot be called on type INTERFACE")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_securityEvents_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_nodeChanges(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_nodeChanges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().NodeChanges(ctx, fc.Args["tenantId"].(string), fc.Args["after"].(string), fc.Args["filter"].(*node.Filter), fc.Args["nodeIds"].([]string), fc.Args["maxPerSecond"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeChangeBatch) graphql.Marshaler {
+			return ec.marshalNNodeChangeBatch2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeChangeBatch(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_nodeChanges(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeChangeBatch(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_nodeChanges_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_fleetSummary(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_fleetSummary(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().FleetSummary(ctx, fc.Args["tenantId"].(string), fc.Args["filter"].(*node.Filter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *FleetSummary) graphql.Marshaler {
+			return ec.marshalNFleetSummary2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐFleetSummary(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_fleetSummary(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FleetSummary(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_fleetSummary_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Tenant_id(ctx context.Context, field graphql.CollectedField, obj *iam.Tenant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9985,6 +13303,84 @@ func (ec *executionContext) _Tenant_createdAt(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_Tenant_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Tenant", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _TenantPayload_tenant(ctx context.Context, field graphql.CollectedField, obj *TenantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantPayload_tenant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tenant, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *iam.Tenant) graphql.Marshaler {
+			return ec.marshalNTenant2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋiamᚐTenant(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantPayload_tenant(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TenantPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Tenant(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TenantPayload_changed(ctx context.Context, field graphql.CollectedField, obj *TenantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _TenantPayload_cursor(ctx context.Context, field graphql.CollectedField, obj *TenantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantPayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantPayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantPayload", field, false, false, "Cursor")
 }
 
 func (ec *executionContext) _Viewer_name(ctx context.Context, field graphql.CollectedField, obj *Viewer) (ret graphql.Marshaler) {
@@ -11182,6 +14578,62 @@ func UnmarshalJoinTokenCreateInput(ctx context.Context, raw any) (JoinTokenCreat
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputJoinTokenRevokeInput(ctx context.Context, obj any) (JoinTokenRevokeInput, error) {
+	var it JoinTokenRevokeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "joinTokenId", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "joinTokenId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("joinTokenId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.JoinTokenID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalJoinTokenRevokeInput unmarshals raw into the JoinTokenRevokeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalJoinTokenRevokeInput(ctx context.Context, raw any) (JoinTokenRevokeInput, error) {
+	var out JoinTokenRevokeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "JoinTokenRevokeInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLabelMatch(ctx context.Context, obj any) (node.LabelMatch, error) {
 	var it node.LabelMatch
 	if obj == nil {
@@ -11382,7 +14834,7 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "draining", "maintenance", "reasons", "labels", "liveAllocations"}
+	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "draining", "maintenance", "placeableFor", "dedicatedTo", "reasons", "taints", "labels", "cordonedBefore", "lastSeenBefore", "agentVersions", "liveAllocations", "not", "or"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -11452,6 +14904,20 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Maintenance = data
+		case "placeableFor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("placeableFor"))
+			data, err := ec.unmarshalOPlaceableFor2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceableᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PlaceableFor = data
+		case "dedicatedTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("dedicatedTo"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DedicatedTo = data
 		case "reasons":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reasons"))
 			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
@@ -11459,6 +14925,13 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Reasons = data
+		case "taints":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("taints"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Taints = data
 		case "labels":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
 			data, err := ec.unmarshalOLabelMatch2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelMatchᚄ(ctx, v)
@@ -11466,6 +14939,27 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Labels = data
+		case "cordonedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cordonedBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CordonedBefore = data
+		case "lastSeenBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastSeenBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LastSeenBefore = data
+		case "agentVersions":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agentVersions"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AgentVersions = data
 		case "liveAllocations":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("liveAllocations"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -11473,6 +14967,20 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.LiveAllocations = data
+		case "not":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("not"))
+			data, err := ec.unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Not = data
+		case "or":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("or"))
+			data, err := ec.unmarshalONodeFilter2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilterᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Or = data
 		}
 	}
 	return it, nil
@@ -11557,6 +15065,62 @@ func (ec *executionContext) unmarshalInputNodeUncordonInput(ctx context.Context,
 func UnmarshalNodeUncordonInput(ctx context.Context, raw any) (NodeUncordonInput, error) {
 	var out NodeUncordonInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeUncordonInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPoolCreateInput(ctx context.Context, obj any) (PoolCreateInput, error) {
+	var it PoolCreateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "name", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPoolCreateInput unmarshals raw into the PoolCreateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPoolCreateInput(ctx context.Context, raw any) (PoolCreateInput, error) {
+	var out PoolCreateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PoolCreateInput", raw, &out)
 	return out, err
 }
 
@@ -11753,6 +15317,55 @@ func (ec *executionContext) unmarshalInputReservationReleaseInput(ctx context.Co
 func UnmarshalReservationReleaseInput(ctx context.Context, raw any) (ReservationReleaseInput, error) {
 	var out ReservationReleaseInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReservationReleaseInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputTenantCreateInput(ctx context.Context, obj any) (TenantCreateInput, error) {
+	var it TenantCreateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTenantCreateInput unmarshals raw into the TenantCreateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTenantCreateInput(ctx context.Context, raw any) (TenantCreateInput, error) {
+	var out TenantCreateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TenantCreateInput", raw, &out)
 	return out, err
 }
 
@@ -12109,6 +15722,18 @@ func (ec *executionContext) _ComputeNode(ctx context.Context, sel ast.SelectionS
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ComputeNode_controls(ctx, field, obj)
 				})
+		case "storageRoots":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ComputeNode_storageRoots(ctx, field, obj)
+				})
+		case "scalarResources":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ComputeNode_scalarResources(ctx, field, obj)
+				})
 		case "allocations":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -12126,6 +15751,12 @@ func (ec *executionContext) _ComputeNode(ctx context.Context, sel ast.SelectionS
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ComputeNode_inventory(ctx, field, obj)
+				})
+		case "certificates":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ComputeNode_certificates(ctx, field, obj)
 				})
 		case "events":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -12226,6 +15857,44 @@ func (ec *executionContext) _ComputeNodeEdge(ctx context.Context, sel ast.Select
 			}
 		case "node":
 			out.Values[i] = ec._ComputeNodeEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var connectivityCountImplementors = []string{"ConnectivityCount"}
+
+func (ec *executionContext) _ConnectivityCount(ctx context.Context, sel ast.SelectionSet, obj *ConnectivityCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, connectivityCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ConnectivityCount")
+		case "connectivity":
+			out.Values[i] = ec._ConnectivityCount_connectivity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ConnectivityCount_count(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12488,6 +16157,79 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 			}
 		case "node":
 			out.Values[i] = ec._EventEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var fleetSummaryImplementors = []string{"FleetSummary"}
+
+func (ec *executionContext) _FleetSummary(ctx context.Context, sel ast.SelectionSet, obj *FleetSummary) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, fleetSummaryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FleetSummary")
+		case "total":
+			out.Values[i] = ec._FleetSummary_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "provisionStates":
+			out.Values[i] = ec._FleetSummary_provisionStates(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "connectivity":
+			out.Values[i] = ec._FleetSummary_connectivity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "placeableFor":
+			out.Values[i] = ec._FleetSummary_placeableFor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cordoned":
+			out.Values[i] = ec._FleetSummary_cordoned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "draining":
+			out.Values[i] = ec._FleetSummary_draining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maintenance":
+			out.Values[i] = ec._FleetSummary_maintenance(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pools":
+			out.Values[i] = ec._FleetSummary_pools(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._FleetSummary_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12833,6 +16575,59 @@ func (ec *executionContext) _JoinToken(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "revokedAt":
+			out.Values[i] = ec._JoinToken_revokedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "revokedBy":
+			out.Values[i] = ec._JoinToken_revokedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var joinTokenConnectionImplementors = []string{"JoinTokenConnection"}
+
+func (ec *executionContext) _JoinTokenConnection(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, joinTokenConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JoinTokenConnection")
+		case "edges":
+			out.Values[i] = ec._JoinTokenConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._JoinTokenConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._JoinTokenConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -12883,6 +16678,87 @@ func (ec *executionContext) _JoinTokenCreatePayload(ctx context.Context, sel ast
 			}
 		case "cursor":
 			out.Values[i] = ec._JoinTokenCreatePayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var joinTokenEdgeImplementors = []string{"JoinTokenEdge"}
+
+func (ec *executionContext) _JoinTokenEdge(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, joinTokenEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JoinTokenEdge")
+		case "cursor":
+			out.Values[i] = ec._JoinTokenEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._JoinTokenEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var joinTokenPayloadImplementors = []string{"JoinTokenPayload"}
+
+func (ec *executionContext) _JoinTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, joinTokenPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JoinTokenPayload")
+		case "joinToken":
+			out.Values[i] = ec._JoinTokenPayload_joinToken(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._JoinTokenPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._JoinTokenPayload_cursor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13043,6 +16919,234 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 				return ec._Mutation_joinTokenCreate(ctx, field)
 			})
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "joinTokenRevoke":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_joinTokenRevoke(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tenantCreate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_tenantCreate(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "poolCreate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_poolCreate(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeCertificateImplementors = []string{"NodeCertificate"}
+
+func (ec *executionContext) _NodeCertificate(ctx context.Context, sel ast.SelectionSet, obj *NodeCertificate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeCertificateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeCertificate")
+		case "serial":
+			out.Values[i] = ec._NodeCertificate_serial(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._NodeCertificate_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "generation":
+			out.Values[i] = ec._NodeCertificate_generation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "keyFingerprint":
+			out.Values[i] = ec._NodeCertificate_keyFingerprint(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "issuedAt":
+			out.Values[i] = ec._NodeCertificate_issuedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notBefore":
+			out.Values[i] = ec._NodeCertificate_notBefore(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notAfter":
+			out.Values[i] = ec._NodeCertificate_notAfter(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "firstUsedAt":
+			out.Values[i] = ec._NodeCertificate_firstUsedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._NodeCertificate_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedBy":
+			out.Values[i] = ec._NodeCertificate_endedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._NodeCertificate_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeCertificateConnectionImplementors = []string{"NodeCertificateConnection"}
+
+func (ec *executionContext) _NodeCertificateConnection(ctx context.Context, sel ast.SelectionSet, obj *NodeCertificateConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeCertificateConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeCertificateConnection")
+		case "edges":
+			out.Values[i] = ec._NodeCertificateConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._NodeCertificateConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._NodeCertificateConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeCertificateEdgeImplementors = []string{"NodeCertificateEdge"}
+
+func (ec *executionContext) _NodeCertificateEdge(ctx context.Context, sel ast.SelectionSet, obj *NodeCertificateEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeCertificateEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeCertificateEdge")
+		case "cursor":
+			out.Values[i] = ec._NodeCertificateEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._NodeCertificateEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeChangeBatchImplementors = []string{"NodeChangeBatch"}
+
+func (ec *executionContext) _NodeChangeBatch(ctx context.Context, sel ast.SelectionSet, obj *NodeChangeBatch) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeChangeBatchImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeChangeBatch")
+		case "changed":
+			out.Values[i] = ec._NodeChangeBatch_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removed":
+			out.Values[i] = ec._NodeChangeBatch_removed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._NodeChangeBatch_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -13466,6 +17570,44 @@ func (ec *executionContext) _Placeability(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var placeableForCountImplementors = []string{"PlaceableForCount"}
+
+func (ec *executionContext) _PlaceableForCount(ctx context.Context, sel ast.SelectionSet, obj *PlaceableForCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, placeableForCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlaceableForCount")
+		case "placeableFor":
+			out.Values[i] = ec._PlaceableForCount_placeableFor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._PlaceableForCount_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var poolImplementors = []string{"Pool"}
 
 func (ec *executionContext) _Pool(ctx context.Context, sel ast.SelectionSet, obj *node.Pool) graphql.Marshaler {
@@ -13494,6 +17636,155 @@ func (ec *executionContext) _Pool(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "createdAt":
 			out.Values[i] = ec._Pool_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var poolPayloadImplementors = []string{"PoolPayload"}
+
+func (ec *executionContext) _PoolPayload(ctx context.Context, sel ast.SelectionSet, obj *PoolPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, poolPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PoolPayload")
+		case "pool":
+			out.Values[i] = ec._PoolPayload_pool(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._PoolPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._PoolPayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var poolSummaryImplementors = []string{"PoolSummary"}
+
+func (ec *executionContext) _PoolSummary(ctx context.Context, sel ast.SelectionSet, obj *PoolSummary) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, poolSummaryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PoolSummary")
+		case "pool":
+			out.Values[i] = ec._PoolSummary_pool(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._PoolSummary_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "provisionStates":
+			out.Values[i] = ec._PoolSummary_provisionStates(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "connectivity":
+			out.Values[i] = ec._PoolSummary_connectivity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "placeableFor":
+			out.Values[i] = ec._PoolSummary_placeableFor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cordoned":
+			out.Values[i] = ec._PoolSummary_cordoned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "draining":
+			out.Values[i] = ec._PoolSummary_draining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maintenance":
+			out.Values[i] = ec._PoolSummary_maintenance(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var provisionStateCountImplementors = []string{"ProvisionStateCount"}
+
+func (ec *executionContext) _ProvisionStateCount(ctx context.Context, sel ast.SelectionSet, obj *ProvisionStateCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, provisionStateCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ProvisionStateCount")
+		case "provisionState":
+			out.Values[i] = ec._ProvisionStateCount_provisionState(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ProvisionStateCount_count(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13563,6 +17854,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_events(ctx, field)
 				})
+		case "fleetSummary":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_fleetSummary(ctx, field)
+				})
 		case "pools":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, true,
@@ -13586,6 +17883,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_reservation(ctx, field)
+				})
+		case "joinTokens":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_joinTokens(ctx, field)
 				})
 		case "tenants":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -13822,6 +18125,49 @@ func (ec *executionContext) _ReservationPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
+var scalarResourceImplementors = []string{"ScalarResource"}
+
+func (ec *executionContext) _ScalarResource(ctx context.Context, sel ast.SelectionSet, obj *ScalarResource) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scalarResourceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScalarResource")
+		case "name":
+			out.Values[i] = ec._ScalarResource_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "amount":
+			out.Values[i] = ec._ScalarResource_amount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unit":
+			out.Values[i] = ec._ScalarResource_unit(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var sessionImplementors = []string{"Session"}
 
 func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, obj *liveness.Session) graphql.Marshaler {
@@ -13940,6 +18286,12 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_nodeEvents(ctx, fields[0])
 	case "nodeDrained":
 		return ec._Subscription_nodeDrained(ctx, fields[0])
+	case "securityEvents":
+		return ec._Subscription_securityEvents(ctx, fields[0])
+	case "nodeChanges":
+		return ec._Subscription_nodeChanges(ctx, fields[0])
+	case "fleetSummary":
+		return ec._Subscription_fleetSummary(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -13963,6 +18315,49 @@ func (ec *executionContext) _Tenant(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "createdAt":
 			out.Values[i] = ec._Tenant_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var tenantPayloadImplementors = []string{"TenantPayload"}
+
+func (ec *executionContext) _TenantPayload(ctx context.Context, sel ast.SelectionSet, obj *TenantPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tenantPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TenantPayload")
+		case "tenant":
+			out.Values[i] = ec._TenantPayload_tenant(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._TenantPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._TenantPayload_cursor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14453,6 +18848,21 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalNCertificateState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐCertificateState(ctx context.Context, v any) (pki.CertificateState, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := pki.CertificateState(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCertificateState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐCertificateState(ctx context.Context, sel ast.SelectionSet, v pki.CertificateState) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CertificateState!")
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNComputeNode2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Node) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -14522,6 +18932,30 @@ func (ec *executionContext) marshalNConnectivity2githubᚗcomᚋbetterᚑcompute
 		graphql.AddInvalidNullFromMarshaler(ctx, "Connectivity!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNConnectivityCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐConnectivityCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*ConnectivityCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNConnectivityCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐConnectivityCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNConnectivityCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐConnectivityCount(ctx context.Context, sel ast.SelectionSet, v *ConnectivityCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ConnectivityCount!")
+		return graphql.Null
+	}
+	return ec._ConnectivityCount(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNControlState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐControlState(ctx context.Context, sel ast.SelectionSet, v ControlState) graphql.Marshaler {
@@ -14668,6 +19102,14 @@ func (ec *executionContext) marshalNEventOrder2githubᚗcomᚋbetterᚑcompute�
 	return res
 }
 
+func (ec *executionContext) marshalNFleetSummary2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐFleetSummary(ctx context.Context, sel ast.SelectionSet, v *FleetSummary) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FleetSummary!")
+		return graphql.Null
+	}
+	return ec._FleetSummary(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNGpu2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐGPU(ctx context.Context, sel ast.SelectionSet, v GPU) graphql.Marshaler {
 	return ec._Gpu(ctx, sel, &v)
 }
@@ -14722,6 +19164,35 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 	return res
 }
 
+func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
 	res, err := graphql.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -14754,6 +19225,22 @@ func (ec *executionContext) marshalNJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	return res
 }
 
+func (ec *executionContext) marshalNJoinToken2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenᚄ(ctx context.Context, sel ast.SelectionSet, v []*JoinToken) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNJoinToken2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinToken(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNJoinToken2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinToken(ctx context.Context, sel ast.SelectionSet, v *JoinToken) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "JoinToken!")
@@ -14762,8 +19249,45 @@ func (ec *executionContext) marshalNJoinToken2ᚖgithubᚗcomᚋbetterᚑcompute
 	return ec._JoinToken(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNJoinTokenConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenConnection(ctx context.Context, sel ast.SelectionSet, v *JoinTokenConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "JoinTokenConnection!")
+		return graphql.Null
+	}
+	return ec._JoinTokenConnection(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNJoinTokenCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenCreateInput(ctx context.Context, v any) (JoinTokenCreateInput, error) {
 	res, err := ec.unmarshalInputJoinTokenCreateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNJoinTokenEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*JoinTokenEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNJoinTokenEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNJoinTokenEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenEdge(ctx context.Context, sel ast.SelectionSet, v *JoinTokenEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "JoinTokenEdge!")
+		return graphql.Null
+	}
+	return ec._JoinTokenEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNJoinTokenRevokeInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenRevokeInput(ctx context.Context, v any) (JoinTokenRevokeInput, error) {
+	res, err := ec.unmarshalInputJoinTokenRevokeInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -14815,6 +19339,70 @@ func (ec *executionContext) marshalNLogPosition2ᚖgithubᚗcomᚋbetterᚑcompu
 	return ec._LogPosition(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNNodeCertificate2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodeCertificate) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodeCertificate2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificate(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodeCertificate2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificate(ctx context.Context, sel ast.SelectionSet, v *NodeCertificate) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodeCertificate!")
+		return graphql.Null
+	}
+	return ec._NodeCertificate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodeCertificateConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateConnection(ctx context.Context, sel ast.SelectionSet, v *NodeCertificateConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodeCertificateConnection!")
+		return graphql.Null
+	}
+	return ec._NodeCertificateConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodeCertificateEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodeCertificateEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodeCertificateEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodeCertificateEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateEdge(ctx context.Context, sel ast.SelectionSet, v *NodeCertificateEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodeCertificateEdge!")
+		return graphql.Null
+	}
+	return ec._NodeCertificateEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodeChangeBatch2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeChangeBatch(ctx context.Context, sel ast.SelectionSet, v *NodeChangeBatch) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodeChangeBatch!")
+		return graphql.Null
+	}
+	return ec._NodeChangeBatch(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNNodeCordonInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCordonInput(ctx context.Context, v any) (NodeCordonInput, error) {
 	res, err := ec.unmarshalInputNodeCordonInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -14831,6 +19419,11 @@ func (ec *executionContext) marshalNNodeDrained2ᚖgithubᚗcomᚋbetterᚑcompu
 		return graphql.Null
 	}
 	return ec._NodeDrained(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNNodeFilter2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx context.Context, v any) (node.Filter, error) {
+	res, err := ec.unmarshalInputNodeFilter(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐOrder(ctx context.Context, v any) (node.Order, error) {
@@ -14884,6 +19477,30 @@ func (ec *executionContext) marshalNPlaceableFor2githubᚗcomᚋbetterᚑcompute
 	return res
 }
 
+func (ec *executionContext) marshalNPlaceableForCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPlaceableForCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*PlaceableForCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlaceableForCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPlaceableForCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPlaceableForCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPlaceableForCount(ctx context.Context, sel ast.SelectionSet, v *PlaceableForCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PlaceableForCount!")
+		return graphql.Null
+	}
+	return ec._PlaceableForCount(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNPool2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPoolᚄ(ctx context.Context, sel ast.SelectionSet, v []*node.Pool) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -14908,6 +19525,35 @@ func (ec *executionContext) marshalNPool2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbe
 	return ec._Pool(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNPoolCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolCreateInput(ctx context.Context, v any) (PoolCreateInput, error) {
+	res, err := ec.unmarshalInputPoolCreateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPoolSummary2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolSummaryᚄ(ctx context.Context, sel ast.SelectionSet, v []*PoolSummary) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPoolSummary2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolSummary(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPoolSummary2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolSummary(ctx context.Context, sel ast.SelectionSet, v *PoolSummary) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PoolSummary!")
+		return graphql.Null
+	}
+	return ec._PoolSummary(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNProvisionState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx context.Context, v any) (node.ProvisionState, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := node.ProvisionState(tmp)
@@ -14921,6 +19567,30 @@ func (ec *executionContext) marshalNProvisionState2githubᚗcomᚋbetterᚑcompu
 		graphql.AddInvalidNullFromMarshaler(ctx, "ProvisionState!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNProvisionStateCount2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐProvisionStateCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*ProvisionStateCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNProvisionStateCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐProvisionStateCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNProvisionStateCount2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐProvisionStateCount(ctx context.Context, sel ast.SelectionSet, v *ProvisionStateCount) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ProvisionStateCount!")
+		return graphql.Null
+	}
+	return ec._ProvisionStateCount(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNReservation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐReservationᚄ(ctx context.Context, sel ast.SelectionSet, v []*Reservation) graphql.Marshaler {
@@ -15002,6 +19672,26 @@ func (ec *executionContext) marshalNReservationState2githubᚗcomᚋbetterᚑcom
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReservationState!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNScalarResource2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐScalarResource(ctx context.Context, sel ast.SelectionSet, v ScalarResource) graphql.Marshaler {
+	return ec._ScalarResource(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNScalarResource2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐScalarResourceᚄ(ctx context.Context, sel ast.SelectionSet, v []ScalarResource) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScalarResource2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐScalarResource(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNStorageRoot2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐStorageRoot(ctx context.Context, sel ast.SelectionSet, v StorageRoot) graphql.Marshaler {
@@ -15089,6 +19779,11 @@ func (ec *executionContext) marshalNTenant2ᚖgithubᚗcomᚋbetterᚑcomputeᚋ
 		return graphql.Null
 	}
 	return ec._Tenant(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNTenantCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐTenantCreateInput(ctx context.Context, v any) (TenantCreateInput, error) {
+	res, err := ec.unmarshalInputTenantCreateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNViewer2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐViewer(ctx context.Context, sel ast.SelectionSet, v *Viewer) graphql.Marshaler {
@@ -15459,6 +20154,13 @@ func (ec *executionContext) marshalOJoinTokenCreatePayload2ᚖgithubᚗcomᚋbet
 	return ec._JoinTokenCreatePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOJoinTokenPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐJoinTokenPayload(ctx context.Context, sel ast.SelectionSet, v *JoinTokenPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._JoinTokenPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOLabelMatch2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelMatchᚄ(ctx context.Context, v any) ([]node.LabelMatch, error) {
 	if v == nil {
 		return nil, nil
@@ -15483,6 +20185,23 @@ func (ec *executionContext) marshalONodeFailure2ᚖgithubᚗcomᚋbetterᚑcompu
 	return ec._NodeFailure(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalONodeFilter2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilterᚄ(ctx context.Context, v any) ([]node.Filter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]node.Filter, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNNodeFilter2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx context.Context, v any) (*node.Filter, error) {
 	if v == nil {
 		return nil, nil
@@ -15498,11 +20217,54 @@ func (ec *executionContext) marshalONodePayload2ᚖgithubᚗcomᚋbetterᚑcompu
 	return ec._NodePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOPlaceableFor2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceableᚄ(ctx context.Context, v any) ([]node.Placeable, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]node.Placeable, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNPlaceableFor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceable(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOPlaceableFor2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceableᚄ(ctx context.Context, sel ast.SelectionSet, v []node.Placeable) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlaceableFor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceable(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalOPool2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPool(ctx context.Context, sel ast.SelectionSet, v *node.Pool) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Pool(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPoolPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPoolPayload(ctx context.Context, sel ast.SelectionSet, v *PoolPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PoolPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOProvisionState2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionStateᚄ(ctx context.Context, v any) ([]node.ProvisionState, error) {
@@ -15631,6 +20393,13 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOTenantPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐTenantPayload(ctx context.Context, sel ast.SelectionSet, v *TenantPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TenantPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {

@@ -86,6 +86,10 @@ func complexities() ComplexityRoot {
 		return page(child, first)
 	}
 	c.Query.Reservations = func(child int, _ string, _ *ReservationFilter, first int, _ *string) int { return page(child, first) }
+	c.Query.JoinTokens = func(child int, _ string, first int, _ *string) int { return page(child, first) }
+	c.ComputeNode.Certificates = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
+	c.NodeChangeBatch.Changed = func(child int) int { return page(child, maxBatch) }
+	c.FleetSummary.Pools = func(child int) int { return page(child, 20) }
 	c.ComputeNode.Events = func(child int, _ []string, first int, _ *string) int { return page(child, first) }
 	c.ComputeNode.Allocations = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
 	c.Drain.Blockers = func(child int) int { return page(child, 20) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/node"
 )
 
 // A page of allocations.
@@ -48,6 +49,14 @@ type ComputeNodeEdge struct {
 	Node *Node `json:"node"`
 }
 
+// How many nodes have a connectivity.
+type ConnectivityCount struct {
+	// The connectivity.
+	Connectivity node.Connectivity `json:"connectivity"`
+	// How many.
+	Count int `json:"count"`
+}
+
 // A page of events.
 type EventConnection struct {
 	// The events with their list cursors.
@@ -64,6 +73,38 @@ type EventEdge struct {
 	Cursor string `json:"cursor"`
 	// The event.
 	Node Event `json:"node"`
+}
+
+// How the nodes that a tenant sees stand, all counted at one moment.
+type FleetSummary struct {
+	// How many nodes there are.
+	Total int `json:"total"`
+	// How many stand in each provision state, zero included.
+	ProvisionStates []*ProvisionStateCount `json:"provisionStates"`
+	// How many have each connectivity, zero included.
+	Connectivity []*ConnectivityCount `json:"connectivity"`
+	// For whom new work can land on how many, zero included.
+	PlaceableFor []*PlaceableForCount `json:"placeableFor"`
+	// How many are cordoned.
+	Cordoned int `json:"cordoned"`
+	// How many are draining.
+	Draining int `json:"draining"`
+	// How many are in maintenance.
+	Maintenance int `json:"maintenance"`
+	// The same for each pool that has such a node, by name.
+	Pools []*PoolSummary `json:"pools"`
+	// The log's position at which they were counted.
+	AsOf string `json:"asOf"`
+}
+
+// A page of join tokens.
+type JoinTokenConnection struct {
+	// The tokens with their list cursors.
+	Edges []*JoinTokenEdge `json:"edges"`
+	// The tokens.
+	Nodes []*JoinToken `json:"nodes"`
+	// Whether there is more.
+	PageInfo *PageInfo `json:"pageInfo"`
 }
 
 // For which pool to make a token, and for how long.
@@ -92,6 +133,34 @@ type JoinTokenCreatePayload struct {
 	Cursor string `json:"cursor"`
 }
 
+// A join token in a page.
+type JoinTokenEdge struct {
+	// Its place in the list.
+	Cursor string `json:"cursor"`
+	// The token.
+	Node *JoinToken `json:"node"`
+}
+
+// What a change of a join token did.
+type JoinTokenPayload struct {
+	// The token after it, without its secret.
+	JoinToken *JoinToken `json:"joinToken"`
+	// Whether anything changed.
+	Changed bool `json:"changed"`
+	// The log's position of this very change; when nothing changed, the head.
+	Cursor string `json:"cursor"`
+}
+
+// Which join token to revoke.
+type JoinTokenRevokeInput struct {
+	// The tenant that owns its pool.
+	TenantID string `json:"tenantId"`
+	// The token.
+	JoinTokenID string `json:"joinTokenId"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
 // Where the log stands.
 type LogPosition struct {
 	// After the newest event.
@@ -102,6 +171,34 @@ type LogPosition struct {
 
 // What can be done. A field that fails is null and leaves its siblings' data.
 type Mutation struct {
+}
+
+// A page of certificates.
+type NodeCertificateConnection struct {
+	// The certificates with their list cursors.
+	Edges []*NodeCertificateEdge `json:"edges"`
+	// The certificates.
+	Nodes []*NodeCertificate `json:"nodes"`
+	// Whether there is more.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A certificate in a page.
+type NodeCertificateEdge struct {
+	// Its place in the list.
+	Cursor string `json:"cursor"`
+	// The certificate.
+	Node *NodeCertificate `json:"node"`
+}
+
+// What became of nodes since the batch before.
+type NodeChangeBatch struct {
+	// The nodes that changed, as they are now; up to 500.
+	Changed []*Node `json:"changed"`
+	// The ids of those that the tenant no longer sees, or that the filter no longer lets through. Right after the beginning it can name some that you never held.
+	Removed []string `json:"removed"`
+	// Subscribe after it to go on from here. It stands still until all that was to be told up to it has been.
+	AsOf string `json:"asOf"`
 }
 
 // Which node to cordon, and why.
@@ -162,6 +259,62 @@ type PageInfo struct {
 	HasNextPage bool `json:"hasNextPage"`
 	// Pass it as after to get the next page; null on an empty page.
 	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// On how many nodes new work of some tenants can land.
+type PlaceableForCount struct {
+	// For whom.
+	PlaceableFor node.Placeable `json:"placeableFor"`
+	// How many.
+	Count int `json:"count"`
+}
+
+// Which pool to make.
+type PoolCreateInput struct {
+	// The tenant that will own it.
+	TenantID string `json:"tenantId"`
+	// Its name, unique in the tenant: 1 to 63 lower-case letters, digits and dashes, neither first nor last a dash.
+	Name string `json:"name"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
+// What making a pool did.
+type PoolPayload struct {
+	// The pool.
+	Pool *node.Pool `json:"pool"`
+	// Whether it was made; false when it was there.
+	Changed bool `json:"changed"`
+	// The log's position of this very change; when nothing changed, the head.
+	Cursor string `json:"cursor"`
+}
+
+// How the nodes of one pool stand.
+type PoolSummary struct {
+	// The pool.
+	Pool *node.Pool `json:"pool"`
+	// How many nodes there are.
+	Total int `json:"total"`
+	// How many stand in each provision state, zero included.
+	ProvisionStates []*ProvisionStateCount `json:"provisionStates"`
+	// How many have each connectivity, zero included.
+	Connectivity []*ConnectivityCount `json:"connectivity"`
+	// For whom new work can land on how many, zero included.
+	PlaceableFor []*PlaceableForCount `json:"placeableFor"`
+	// How many are cordoned.
+	Cordoned int `json:"cordoned"`
+	// How many are draining.
+	Draining int `json:"draining"`
+	// How many are in maintenance.
+	Maintenance int `json:"maintenance"`
+}
+
+// How many nodes stand in a provision state.
+type ProvisionStateCount struct {
+	// The state.
+	ProvisionState node.ProvisionState `json:"provisionState"`
+	// How many.
+	Count int `json:"count"`
 }
 
 // What can be asked.
@@ -236,6 +389,24 @@ type ReservationReleaseInput struct {
 
 // What can be watched. With after: everything after that position first, then live, by one loop; absent: from now.
 type Subscription struct {
+}
+
+// Which tenant to make.
+type TenantCreateInput struct {
+	// Its id: 1 to 63 lower-case letters, digits and dashes, neither first nor last a dash. It can't be changed.
+	TenantID string `json:"tenantId"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
+// What making a tenant did.
+type TenantPayload struct {
+	// The tenant.
+	Tenant *iam.Tenant `json:"tenant"`
+	// Whether it was made; false when it was there.
+	Changed bool `json:"changed"`
+	// The log's position of this very change; when nothing changed, the head.
+	Cursor string `json:"cursor"`
 }
 
 // Who asks.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/placement"
@@ -122,6 +123,47 @@ func (m mutations) JoinTokenCreate(ctx context.Context, in JoinTokenCreateInput)
 		return nil, err
 	}
 	return m.madeToken(made), nil
+}
+
+// JoinTokenRevoke makes a join token worthless.
+func (m mutations) JoinTokenRevoke(ctx context.Context, in JoinTokenRevokeInput) (*JoinTokenPayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := m.PKI.JoinTokenRevoke(ctx, who, pki.JoinTokenRevokeInput{
+		TenantID: in.TenantID, JoinTokenID: in.JoinTokenID, RequestID: text(in.RequestID),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &JoinTokenPayload{JoinToken: m.joinTokens(in.TenantID, done.Token)[0], Changed: done.Changed, Cursor: done.Cursor.String()}, nil
+}
+
+// TenantCreate makes a tenant.
+func (m mutations) TenantCreate(ctx context.Context, in TenantCreateInput) (*TenantPayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := m.Authority.TenantCreate(ctx, who, iam.TenantCreateInput{TenantID: in.TenantID, RequestID: text(in.RequestID)})
+	if err != nil {
+		return nil, err
+	}
+	return &TenantPayload{Tenant: &done.Tenant, Changed: done.Changed, Cursor: done.Cursor.String()}, nil
+}
+
+// PoolCreate makes a pool.
+func (m mutations) PoolCreate(ctx context.Context, in PoolCreateInput) (*PoolPayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := m.Nodes.PoolCreate(ctx, who, node.PoolCreateInput{TenantID: in.TenantID, Name: in.Name, RequestID: text(in.RequestID)})
+	if err != nil {
+		return nil, err
+	}
+	return &PoolPayload{Pool: &done.Pool, Changed: done.Changed, Cursor: done.Cursor.String()}, nil
 }
 
 func text(s *string) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/placement"
 )
 
@@ -152,6 +153,68 @@ func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
 		return inventory(i), nil
 	}
 	return nil, nil //nolint:nilnil // none reported yet
+}
+
+// StorageRoots gives the file systems, to the owner.
+func (n *Node) StorageRoots(ctx context.Context) ([]StorageRoot, error) {
+	i, err := n.Inventory(ctx)
+	if i == nil || err != nil {
+		return []StorageRoot{}, err
+	}
+	return i.StorageRoots, nil
+}
+
+// ScalarResource is something that a node has by amount.
+type ScalarResource struct{ Name, Amount, Unit string }
+
+// ScalarResources gives processor and memory as far as they are known, to the owner.
+func (n *Node) ScalarResources(ctx context.Context) ([]ScalarResource, error) {
+	out := []ScalarResource{}
+	i, err := n.Inventory(ctx)
+	if i == nil || err != nil {
+		return out, err
+	}
+	if i.CPUThreads != nil {
+		out = append(out, ScalarResource{Name: "cpu", Amount: strconv.Itoa(*i.CPUThreads), Unit: "threads"})
+	}
+	if i.MemoryBytes != "" {
+		out = append(out, ScalarResource{Name: "memory", Amount: string(i.MemoryBytes), Unit: "bytes"})
+	}
+	return out, nil
+}
+
+// NodeCertificate is a certificate of a node in an answer.
+type NodeCertificate struct{ *pki.NodeCertificate }
+
+// Certificates gives the node's certificates, newest first, to the owner.
+func (n *Node) Certificates(ctx context.Context, live bool, first int, after *string) (*NodeCertificateConnection, error) {
+	if first < 1 || first > node.MaxFirst {
+		return nil, fault.Invalid("first", "must be between 1 and "+strconv.Itoa(node.MaxFirst), 0)
+	}
+	s := pki.CertificateSlice{Live: live, First: first}
+	if after != nil {
+		var err error
+		if s.After, err = parseCertificateCursor(*after); err != nil {
+			return nil, err
+		}
+	}
+	out := &NodeCertificateConnection{PageInfo: &PageInfo{}, Nodes: []*NodeCertificate{}, Edges: []*NodeCertificateEdge{}}
+	if !n.Full {
+		return out, nil
+	}
+	by, err := n.page.certificatesOf(ctx, n.ID, s)
+	if err != nil {
+		return nil, err
+	}
+	list := by[n.ID]
+	out.PageInfo.HasNextPage = len(list) > first
+	for i := range list[:min(first, len(list))] {
+		view, cursor := &NodeCertificate{&list[i]}, certificateKind+list[i].Serial
+		out.Nodes = append(out.Nodes, view)
+		out.Edges = append(out.Edges, &NodeCertificateEdge{Cursor: cursor, Node: view})
+		out.PageInfo.EndCursor = &cursor
+	}
+	return out, nil
 }
 
 // Events gives the node's events, newest first.

@@ -8,6 +8,7 @@ import (
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/placement"
 )
 
@@ -25,8 +26,28 @@ type page struct {
 	parts  lazy[map[string]health.Inventory]
 	rights lazy[iam.Rights]
 
-	mu     sync.Mutex
-	slices map[placement.Slice]*lazy[map[string][]placement.Allocation]
+	slices sliced[placement.Slice, placement.Allocation]
+	certs  sliced[pki.CertificateSlice, pki.NodeCertificate]
+}
+
+// sliced is parts of the nodes' lists, each read once for all nodes.
+type sliced[S comparable, T any] struct {
+	mu sync.Mutex
+	by map[S]*lazy[map[string][]T]
+}
+
+func (l *sliced[S, T]) get(s S, load func() (map[string][]T, error)) (map[string][]T, error) {
+	l.mu.Lock()
+	one, ok := l.by[s]
+	if !ok {
+		if l.by == nil {
+			l.by = map[S]*lazy[map[string][]T]{}
+		}
+		one = &lazy[map[string][]T]{}
+		l.by[s] = one
+	}
+	l.mu.Unlock()
+	return one.get(load)
 }
 
 // lazy is a value that is loaded once, by whoever asks first.
@@ -108,17 +129,17 @@ func (p *page) allocationsOf(ctx context.Context, nodeID string, s placement.Sli
 	if s.After != "" {
 		return placement.OnNodes(ctx, p.api.DB.Pool(), []string{nodeID}, s)
 	}
-	p.mu.Lock()
-	one, ok := p.slices[s]
-	if !ok {
-		if p.slices == nil {
-			p.slices = map[placement.Slice]*lazy[map[string][]placement.Allocation]{}
-		}
-		one = &lazy[map[string][]placement.Allocation]{}
-		p.slices[s] = one
-	}
-	p.mu.Unlock()
-	return one.get(func() (map[string][]placement.Allocation, error) {
+	return p.slices.get(s, func() (map[string][]placement.Allocation, error) {
 		return placement.OnNodes(ctx, p.api.DB.Pool(), p.ids, s)
+	})
+}
+
+// certificatesOf gives a part of a node's certificates, in the same way.
+func (p *page) certificatesOf(ctx context.Context, nodeID string, s pki.CertificateSlice) (map[string][]pki.NodeCertificate, error) {
+	if s.After != "" {
+		return pki.CertificatesOf(ctx, p.api.DB.Pool(), []string{nodeID}, s)
+	}
+	return p.certs.get(s, func() (map[string][]pki.NodeCertificate, error) {
+		return pki.CertificatesOf(ctx, p.api.DB.Pool(), p.ids, s)
 	})
 }

@@ -112,7 +112,7 @@ func (q queries) Events(ctx context.Context, tenantID string, nodeID *string, ty
 	if by != nil {
 		f.Actor = *by
 	}
-	who, err := q.onEvents(ctx, tenantID, nodeID, &f.Filter)
+	who, err := q.onEvents(ctx, iam.NodesEvents, tenantID, nodeID, &f.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (q queries) Events(ctx context.Context, tenantID string, nodeID *string, ty
 }
 
 // onEvents decides reading the log, and puts the node into the filter. A node that the tenant does not see now is NOT_FOUND.
-func (a *API) onEvents(ctx context.Context, tenantID string, nodeID *string, f *events.Filter) (iam.Actor, error) {
+func (a *API) onEvents(ctx context.Context, action iam.Action, tenantID string, nodeID *string, f *events.Filter) (iam.Actor, error) {
 	if nodeID == nil {
-		return a.on(ctx, iam.NodesEvents, tenantID)
+		return a.on(ctx, action, tenantID)
 	}
 	who, err := actor(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *API) onEvents(ctx context.Context, tenantID string, nodeID *string, f *
 		return iam.Actor{}, err
 	}
 	f.NodeID = *nodeID
-	_, err = a.Authority.OnNode(ctx, a.DB.Pool(), who, iam.NodesEvents, tenantID, *nodeID)
+	_, err = a.Authority.OnNode(ctx, a.DB.Pool(), who, action, tenantID, *nodeID)
 	return who, err
 }
 

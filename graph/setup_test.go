@@ -128,11 +128,19 @@ func (b *bundle) do(fn func(ctx context.Context, tx *db.Tx) error) {
 	require.NoError(b, err)
 }
 
+func (b *bundle) exec(sql string, args ...any) {
+	b.Helper()
+	_, err := b.db.Pool().Exec(b.Context(), sql, args...)
+	require.NoError(b, err)
+}
+
 func (b *bundle) tokenFor(name, tenant string, life time.Duration) string {
 	b.Helper()
 	b.do(func(ctx context.Context, tx *db.Tx) error {
-		if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {
-			return err
+		if tenant != "" {
+			if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {
+				return err
+			}
 		}
 		return iam.GrantTx(ctx, tx, name, tenant, "admin")
 	})
@@ -264,6 +272,7 @@ func (b *bundle) dial(token string, header http.Header) (*websocket.Conn, error)
 		_ = resp.Body.Close()
 	}
 	b.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(8 << 20)
 	init := frame{Type: "connection_init"}
 	if token != "" {
 		init.Payload, err = json.Marshal(object{"Authorization": "Bearer " + token})

@@ -11,22 +11,28 @@ type subscriptions struct{ *API }
 
 // NodeEvents follows the log.
 func (s subscriptions) NodeEvents(ctx context.Context, tenantID string, nodeID *string, types []string, after *string) (<-chan Event, error) {
-	return follow(ctx, s.API, tenantID, nodeID, types, after, func(e Event) Event { return e })
+	return follow(ctx, s.API, iam.NodesEvents, tenantID, nodeID, types, after, func(e Event) Event { return e })
 }
 
 // NodeDrained follows node.drained.
 func (s subscriptions) NodeDrained(ctx context.Context, tenantID string, nodeID, after *string) (<-chan *NodeDrained, error) {
-	return follow(ctx, s.API, tenantID, nodeID, []string{"node.drained"}, after, func(e Event) *NodeDrained {
+	return follow(ctx, s.API, iam.NodesEvents, tenantID, nodeID, []string{"node.drained"}, after, func(e Event) *NodeDrained {
 		d, _ := e.(*NodeDrained) // the filter lets nothing else through
 		return d
 	})
 }
 
+// SecurityEvents follows what is about trust. Only owners are in the audience of such an event.
+func (s subscriptions) SecurityEvents(ctx context.Context, tenantID string, nodeID, after *string) (<-chan Event, error) {
+	return follow(ctx, s.API, iam.NodesSecurity, tenantID, nodeID, []string{"security."}, after, func(e Event) Event { return e })
+}
+
 // follow makes the channel that gqlgen reads. Its goroutine ends with the operation's context; why a stream ended reaches the client through the
 // operation's error slot.
-func follow[T any](ctx context.Context, a *API, tenantID string, nodeID *string, types []string, after *string, as func(Event) T) (<-chan T, error) {
+func follow[T any](ctx context.Context, a *API, action iam.Action, tenantID string, nodeID *string, types []string, after *string, as func(Event) T,
+) (<-chan T, error) {
 	f := events.Filter{Tenant: tenantID, Types: types}
-	who, err := a.onEvents(ctx, tenantID, nodeID, &f)
+	who, err := a.onEvents(ctx, action, tenantID, nodeID, &f)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +47,7 @@ func follow[T any](ctx context.Context, a *API, tenantID string, nodeID *string,
 		}
 		from = &c
 	}
-	follower, err := a.Log.Follow(ctx, f, from, a.Authority.Reader(who, tenantID, iam.NodesEvents))
+	follower, err := a.Log.Follow(ctx, f, from, a.Authority.Reader(who, tenantID, action))
 	if err != nil {
 		return nil, err
 	}

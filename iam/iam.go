@@ -28,9 +28,11 @@ const (
 	NodesList          Action = "compute:nodes:list"
 	NodesGet           Action = "compute:nodes:get"
 	NodesEvents        Action = "compute:nodes:events"
+	NodesSecurity      Action = "compute:nodes:security-events"
 	NodesCordon        Action = "compute:nodes:cordon"
 	NodesDrain         Action = "compute:nodes:drain"
 	NodesInventory     Action = "compute:nodes:inventory"
+	TenantsCreate      Action = "compute:tenants:create"
 	PoolsRead          Action = "compute:pools:read"
 	PoolsCreate        Action = "compute:pools:create"
 	ReservationsRead   Action = "compute:reservations:read"
@@ -172,6 +174,24 @@ func (a *Authority) Rights(ctx context.Context, q db.Querier, who Actor, action 
 		return Rights{}, forbidden(who, action, tenant)
 	}
 	return r, nil
+}
+
+// Everywhere decides an action that is in no tenant, like making one: it takes a grant that holds in every tenant.
+func (a *Authority) Everywhere(ctx context.Context, q db.Querier, who Actor, action Action) error {
+	if who.IsSystem() {
+		return nil
+	}
+	k, err := a.known(ctx, q, who, "", "") // no tenant is called "", so only grants in every tenant are found
+	if err != nil {
+		return err
+	}
+	if !k.live {
+		return Unauthenticated()
+	}
+	if r := (Rights{authority: a, who: who, known: k}); !r.May(action) {
+		return fault.New(fault.Forbidden, fault.Details{"action": string(action)}, "%s may not do %s; it takes a grant in every tenant", who.Name, action)
+	}
+	return nil
 }
 
 // Rights is what an actor may do on what a tenant owns (its pools, reservations, tokens, nodes), as one reading of the database said. The zero

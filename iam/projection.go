@@ -60,11 +60,3 @@ func Audiences(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]
 	}
 	return ScanAudiences(rows)
 }
-
-// CreateTenantTx makes a tenant; one of that name stays as it is.
-func CreateTenantTx(ctx context.Context, tx *db.Tx, tenant string) error {
-	if _, err := tx.Exec(ctx, `insert into tenants (id) values ($1) on conflict do nothing`, tenant); err != nil {
-		return fmt.Errorf("make the tenant: %w", err)
-	}
-	return nil
-}

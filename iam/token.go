@@ -168,20 +168,3 @@ func GrantTx(ctx context.Context, tx *db.Tx, principal, tenant, role string) err
 	}
 	return nil
 }
-
-// Tenants lists, by id, the tenants in which the actor holds a grant.
-func (a *Authority) Tenants(ctx context.Context, who Actor) ([]Tenant, error) {
-	rows, err := a.db.Pool().Query(ctx, `
-		select id, created_at from tenants t
-		where exists (select from grants g where g.principal = $1 and (g.tenant_id = t.id or g.tenant_id is null)) order by id`, who.Name)
-	if err != nil {
-		return nil, fmt.Errorf("list the tenants: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Tenant])
-}
-
-// Tenant owns pools and books nodes.
-type Tenant struct {
-	ID        string
-	CreatedAt time.Time
-}

@@ -52,7 +52,10 @@ func Check(k Kind, argument, s string) error {
 var slug = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Tenant says whether s can name a tenant: 1 to 63 lower-case letters, digits and dashes, neither first nor last a dash.
-func Tenant(argument, s string) error {
+func Tenant(argument, s string) error { return Slug(argument, s) }
+
+// Slug says whether s can be a name that operators choose: the rule of tenants' ids.
+func Slug(argument, s string) error {
 	if !slug.MatchString(s) {
 		return fault.Invalid(argument, "must be 1 to 63 lower-case letters, digits and dashes, and neither begin nor end with a dash", len([]rune(s)))
 	}

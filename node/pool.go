@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 )
 
@@ -65,7 +67,105 @@ func PoolOf(ctx context.Context, q db.Querier, tenant, poolID string) (Pool, err
 	return p, err
 }
 
-// CreatePoolTx makes a pool; one of that name in the tenant is given as it is.
+// PoolCreateInput is the input of PoolCreate.
+type PoolCreateInput struct {
+	TenantID string
+	Name     string
+	// RequestID makes a repeat within a day harmless; empty for none.
+	RequestID string `json:"-"`
+}
+
+// PoolCreated is what PoolCreate did.
+type PoolCreated struct {
+	Pool Pool
+	// Changed says that it was made; false when it was there.
+	Changed bool
+	// Cursor is the log's position of this very change; when nothing changed, the head.
+	Cursor events.Cursor
+}
+
+// poolData is what events say of a pool.
+type poolData struct {
+	PoolID string `json:"poolId"`
+	Name   string `json:"name"`
+}
+
+// PoolCreate makes a pool and publishes pool.created to its tenant. One of that name that is there is given unchanged.
+//
+// Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND for a tenant that is not there.
+func (s *Store) PoolCreate(ctx context.Context, who iam.Actor, in PoolCreateInput) (PoolCreated, error) {
+	if err := id.Tenant("tenantId", in.TenantID); err != nil {
+		return PoolCreated{}, err
+	}
+	if err := id.Slug("name", in.Name); err != nil {
+		return PoolCreated{}, err
+	}
+	request, err := iam.NewRequest(who, in.RequestID, "poolCreate", in)
+	if err != nil {
+		return PoolCreated{}, err
+	}
+	if err := s.Authority.OnTenant(ctx, s.DB.Pool(), who, iam.PoolsCreate, in.TenantID); err != nil {
+		return PoolCreated{}, err
+	}
+	var out PoolCreated
+	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = PoolCreated{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := tx.Locks(db.LockPool); err != nil {
+			return err
+		}
+		if replay == nil {
+			tag, err := tx.Exec(ctx, `
+				insert into pools (id, tenant_id, name) select $1, id, $3 from tenants where id = $2 on conflict (tenant_id, name) do nothing`,
+				id.New(id.Pool), in.TenantID, in.Name)
+			if err != nil {
+				return fmt.Errorf("make the pool: %w", err)
+			}
+			out.Changed = tag.RowsAffected() == 1
+		}
+		rows, err := tx.Query(ctx, "select "+poolColumns+" from pools where tenant_id = $1 and name = $2", in.TenantID, in.Name)
+		if err != nil {
+			return fmt.Errorf("read the pool: %w", err)
+		}
+		out.Pool, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pool])
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fault.New(fault.NotFound, fault.Details{"tenantId": in.TenantID}, "no tenant %s", in.TenantID)
+		}
+		if err != nil {
+			return fmt.Errorf("read the pool: %w", err)
+		}
+		switch {
+		case replay != nil:
+			out.Changed, out.Cursor = replay.Changed, replay.Cursor
+			return nil
+		case out.Changed:
+			if err := events.Append(tx, events.Entry{
+				Type: "pool.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
+				Data: poolData{PoolID: out.Pool.ID, Name: out.Pool.Name}, Audience: events.Audience{Full: []string{in.TenantID}},
+			}); err != nil {
+				return err
+			}
+		default:
+			if out.Cursor, err = events.Head(ctx, tx); err != nil {
+				return err
+			}
+		}
+		request.Finish(tx, out.Changed, out.Cursor, out.Pool.ID)
+		return nil
+	})
+	if err != nil {
+		return PoolCreated{}, err
+	}
+	if out.Changed && done.Position > 0 {
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+	}
+	return out, nil
+}
+
+// CreatePoolTx makes a pool without an event, for the first start; one of that name in the tenant is given as it is.
 func CreatePoolTx(ctx context.Context, tx *db.Tx, tenant, name string) (Pool, error) {
 	rows, err := tx.Query(ctx, `
 		insert into pools (id, tenant_id, name) values ($1, $2, $3)

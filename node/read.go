@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -99,28 +98,6 @@ const (
 	ByOutSince Order = "OUT_SINCE_ASC"
 )
 
-// LabelMatch is a condition on a label: one of the values, or that the key exists.
-type LabelMatch struct {
-	Key    string
-	Values []string
-}
-
-// Filter says which nodes to list: all conditions must hold. The zero value lists all.
-type Filter struct {
-	PoolID          *string
-	NodeIDs         []string
-	Hostnames       []string
-	Text            *string
-	ProvisionStates []ProvisionState
-	Connectivity    []Connectivity
-	Cordoned        *bool
-	Draining        *bool
-	Maintenance     *bool
-	Reasons         []string
-	Labels          []LabelMatch
-	LiveAllocations *bool
-}
-
 // Listing says what to list and which part of it.
 type Listing struct {
 	Tenant string
@@ -157,7 +134,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	if l.First < 1 || l.First > MaxFirst {
 		return Listed{}, fault.Invalid("first", "must be between 1 and "+strconv.Itoa(MaxFirst), 0)
 	}
-	if err := l.Filter.check(); err != nil {
+	if err := l.Filter.Check(); err != nil {
 		return Listed{}, err
 	}
 	sort, err := l.Order.sort()
@@ -168,8 +145,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	if err != nil {
 		return Listed{}, err
 	}
-	q := query{args: pgx.NamedArgs{"tenant": l.Tenant}}
-	l.Filter.where(&q)
+	q := l.Filter.query(l.Tenant)
 	var out Listed
 	// The log's position first: what commits between this statement and the next is in the page and comes once more by the log, never neither.
 	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from (select 1 from "+seenNodes+q.where()+
@@ -206,104 +182,6 @@ const seenNodes = `nodes n join pools p on p.id = n.pool_id
 	  on seen.owned is not null
 	left join node_liveness l on l.node_id = n.id
 	where n.deleted_at is null`
-
-type query struct {
-	conditions []string
-	args       pgx.NamedArgs
-}
-
-func (q *query) and(condition string) { q.conditions = append(q.conditions, condition) }
-
-func (q *query) where() string {
-	if len(q.conditions) == 0 {
-		return ""
-	}
-	return " and " + strings.Join(q.conditions, " and ")
-}
-
-// has adds a condition on a value if there is one.
-func has[T any](q *query, name string, value *T, condition string) {
-	if value != nil {
-		q.args[name] = *value
-		q.and(condition)
-	}
-}
-
-// among adds a condition on a list if it was given; an empty list matches nothing.
-func among[T any](q *query, name string, values []T, condition string) {
-	if values != nil {
-		q.args[name] = values
-		q.and(condition)
-	}
-}
-
-func (f Filter) where(q *query) {
-	has(q, "pool", f.PoolID, "n.pool_id = @pool")
-	among(q, "ids", f.NodeIDs, "n.id = any(@ids)")
-	among(q, "hostnames", f.Hostnames, "n.hostname = any(@hostnames)")
-	has(q, "text", f.Text, `(strpos(lower(n.hostname), lower(@text)) > 0 or strpos(n.id, lower(@text)) > 0
-		or exists (select from node_labels b where b.node_id = n.id and strpos(lower(b.value), lower(@text)) > 0
-			and (seen.owned or b.source <> 'OPERATOR')))`)
-	among(q, "states", f.ProvisionStates, "n.provision_state = any(@states)")
-	among(q, "connectivity", f.Connectivity, "n.connectivity = any(@connectivity)")
-	has(q, "cordoned", f.Cordoned, "n.cordoned = @cordoned")
-	has(q, "draining", f.Draining, "exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING') = @draining")
-	has(q, "maintenance", f.Maintenance, "n.maintenance = @maintenance")
-	among(q, "reasons", f.Reasons, "exists (select from node_reasons r where r.node_id = n.id and r.reason = any(@reasons) and seen.owned)")
-	for i, m := range f.Labels {
-		key, values := fmt.Sprintf("labelKey%d", i), fmt.Sprintf("labelValues%d", i)
-		q.args[key], q.args[values] = m.Key, m.Values
-		q.and(fmt.Sprintf(`exists (select from node_labels b where b.node_id = n.id and b.key = @%s
-			and (@%s::text[] is null or b.value = any(@%s)) and (seen.owned or b.source <> 'OPERATOR'))`, key, values, values))
-	}
-	has(q, "live", f.LiveAllocations,
-		"exists (select from allocations a where a.node_id = n.id and a.released_at is null and a.ended_at is null) = @live")
-}
-
-// maxList bounds the lists of a filter.
-const maxList = 500
-
-func (f Filter) check() error {
-	if f.PoolID != nil {
-		if err := id.Check(id.Pool, "filter.poolId", *f.PoolID); err != nil {
-			return err
-		}
-	}
-	for _, nodeID := range f.NodeIDs {
-		if err := id.Check(id.Node, "filter.nodeIds", nodeID); err != nil {
-			return err
-		}
-	}
-	if f.Text != nil {
-		if n := utf8.RuneCountInString(*f.Text); n > 256 || !clean(*f.Text) {
-			return fault.Invalid("filter.text", "must be at most 256 characters of text", n)
-		}
-	}
-	for name, n := range map[string]int{
-		"nodeIds": len(f.NodeIDs), "hostnames": len(f.Hostnames), "provisionStates": len(f.ProvisionStates), "connectivity": len(f.Connectivity),
-		"reasons": len(f.Reasons), "labels": len(f.Labels),
-	} {
-		if n > maxList {
-			return fault.Invalid("filter."+name, "must hold at most "+strconv.Itoa(maxList)+" entries", n)
-		}
-	}
-	for _, s := range append(append([]string{}, f.Hostnames...), f.Reasons...) {
-		if !clean(s) {
-			return fault.Invalid("filter", "must be text without control characters", 0)
-		}
-	}
-	for _, m := range f.Labels {
-		for _, s := range append([]string{m.Key}, m.Values...) {
-			if !clean(s) {
-				return fault.Invalid("filter.labels", "must be text without control characters", 0)
-			}
-		}
-		if len(m.Values) > maxList {
-			return fault.Invalid("filter.labels.values", "must hold at most "+strconv.Itoa(maxList)+" entries", len(m.Values))
-		}
-	}
-	return nil
-}
 
 // sorting is how an order sorts: by a text that sorts like the value, so that cursors have one shape.
 type sorting struct{ key, direction, beyond string }

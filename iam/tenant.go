@@ -1,0 +1,118 @@
+package iam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/id"
+)
+
+// Tenant owns pools and books nodes.
+type Tenant struct {
+	ID        string
+	CreatedAt time.Time
+}
+
+// Tenants lists, by id, the tenants in which the actor holds a grant.
+func (a *Authority) Tenants(ctx context.Context, who Actor) ([]Tenant, error) {
+	rows, err := a.db.Pool().Query(ctx, `
+		select id, created_at from tenants t
+		where exists (select from grants g where g.principal = $1 and (g.tenant_id = t.id or g.tenant_id is null)) order by id`, who.Name)
+	if err != nil {
+		return nil, fmt.Errorf("list the tenants: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Tenant])
+}
+
+// TenantCreateInput is the input of TenantCreate.
+type TenantCreateInput struct {
+	TenantID string
+	// RequestID makes a repeat within a day harmless; empty for none.
+	RequestID string `json:"-"`
+}
+
+// TenantCreated is what TenantCreate did.
+type TenantCreated struct {
+	Tenant Tenant
+	// Changed says that it was made; false when it was there.
+	Changed bool
+	// Cursor is the log's position of this very change; when nothing changed, the head.
+	Cursor events.Cursor
+}
+
+// TenantCreate makes a tenant and publishes tenant.created to it. One of that name that is there is given unchanged.
+//
+// Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN without a grant in every tenant.
+func (a *Authority) TenantCreate(ctx context.Context, who Actor, in TenantCreateInput) (TenantCreated, error) {
+	if err := id.Tenant("tenantId", in.TenantID); err != nil {
+		return TenantCreated{}, err
+	}
+	request, err := NewRequest(who, in.RequestID, "tenantCreate", in)
+	if err != nil {
+		return TenantCreated{}, err
+	}
+	if err := a.Everywhere(ctx, a.db.Pool(), who, TenantsCreate); err != nil {
+		return TenantCreated{}, err
+	}
+	var out TenantCreated
+	done, err := a.db.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = TenantCreated{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if replay == nil {
+			row := tx.QueryRow(ctx, `insert into tenants (id) values ($1) on conflict do nothing returning id, created_at`, in.TenantID)
+			err := row.Scan(&out.Tenant.ID, &out.Tenant.CreatedAt)
+			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+				return fmt.Errorf("make the tenant: %w", err)
+			}
+			out.Changed = err == nil
+		}
+		if !out.Changed {
+			row := tx.QueryRow(ctx, `select id, created_at from tenants where id = $1`, in.TenantID)
+			if err := row.Scan(&out.Tenant.ID, &out.Tenant.CreatedAt); err != nil {
+				return fmt.Errorf("read the tenant: %w", err)
+			}
+		}
+		switch {
+		case replay != nil:
+			out.Changed, out.Cursor = replay.Changed, replay.Cursor
+			return nil
+		case out.Changed:
+			if err := events.Append(tx, events.Entry{
+				Type: "tenant.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
+				Data: map[string]string{"tenantId": in.TenantID}, Audience: events.Audience{Full: []string{in.TenantID}},
+			}); err != nil {
+				return err
+			}
+		default:
+			if out.Cursor, err = events.Head(ctx, tx); err != nil {
+				return err
+			}
+		}
+		request.Finish(tx, out.Changed, out.Cursor)
+		return nil
+	})
+	if err != nil {
+		return TenantCreated{}, err
+	}
+	if out.Changed && done.Position > 0 {
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+	}
+	return out, nil
+}
+
+// CreateTenantTx makes a tenant without an event, for the first start; one of that name stays as it is.
+func CreateTenantTx(ctx context.Context, tx *db.Tx, tenant string) error {
+	if _, err := tx.Exec(ctx, `insert into tenants (id) values ($1) on conflict do nothing`, tenant); err != nil {
+		return fmt.Errorf("make the tenant: %w", err)
+	}
+	return nil
+}
