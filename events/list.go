@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,8 +38,12 @@ type ListFilter struct {
 	After *Cursor
 }
 
-// maxList is the biggest page of a list.
-const maxList = 500
+const (
+	// maxList is the biggest page of a list.
+	maxList = 500
+	// maxActor is how long the name of an actor to look for may be.
+	maxActor = 256
+)
 
 // List reads a page of the history, and whether there is more after it. It looks only at events whose audience the tenant is in; what the reader
 // may see of each is for the caller's [Visibility].
@@ -62,6 +68,9 @@ func List(ctx context.Context, q db.Querier, f ListFilter) (list []Event, more b
 	}
 	where, args := s.where()
 	args["limit"] = f.First + 1
+	if n := utf8.RuneCountInString(f.Actor); n > maxActor || !utf8.ValidString(f.Actor) || strings.ContainsFunc(f.Actor, unicode.IsControl) {
+		return nil, false, fault.Invalid("actor", "must be at most 256 characters, none of them a control character", n)
+	}
 	if f.Actor != "" {
 		// A reduced event shows nobody's name, so none can be asked for either.
 		args["actor"] = f.Actor

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/better-compute/better-compute/db"
@@ -34,8 +36,8 @@ func NewRequest(who Actor, requestID, operation string, input any) (Request, err
 	if requestID == "" {
 		return Request{}, nil
 	}
-	if n := utf8.RuneCountInString(requestID); n > maxRequestID || !utf8.ValidString(requestID) {
-		return Request{}, fault.Invalid("requestId", "must be at most 128 characters", n)
+	if n := utf8.RuneCountInString(requestID); n > maxRequestID || !utf8.ValidString(requestID) || strings.ContainsFunc(requestID, unicode.IsControl) {
+		return Request{}, fault.Invalid("requestId", "must be at most 128 characters, none of them a control character", n)
 	}
 	body, err := json.Marshal(input)
 	if err != nil {
