@@ -73,28 +73,44 @@ export type NodeDrainInput = {
 
 /** Which nodes to list: all conditions must hold. */
 export type NodeFilter = {
+  /** Whose newest session is of a daemon of one of these versions. */
+  agentVersions?: Array<string> | null | undefined;
   /** With one of these connectivities. */
   connectivity?: Array<Connectivity> | null | undefined;
   /** Cordoned, or not. */
   cordoned?: boolean | null | undefined;
+  /** Cordoned since before that moment. */
+  cordonedBefore?: string | null | undefined;
+  /** Dedicated to that tenant, alone or among others. */
+  dedicatedTo?: string | number | null | undefined;
   /** Draining, or not. */
   draining?: boolean | null | undefined;
   /** With these host names. */
   hostnames?: Array<string> | null | undefined;
   /** With all of these labels. */
   labels?: Array<LabelMatch> | null | undefined;
+  /** Last heard of before that moment; a node that never had a session counts from when it joined. */
+  lastSeenBefore?: string | null | undefined;
   /** With live allocations, or without. */
   liveAllocations?: boolean | null | undefined;
   /** In maintenance, or not. */
   maintenance?: boolean | null | undefined;
   /** Of these ids. */
   nodeIds?: Array<string | number> | null | undefined;
+  /** That this filter does not match. Filters nest 3 deep, and hold 32 at most. */
+  not?: NodeFilter | null | undefined;
+  /** That at least one of these filters matches, besides everything above. */
+  or?: Array<NodeFilter> | null | undefined;
+  /** With one of these answers to whom new work can land. */
+  placeableFor?: Array<PlaceableFor> | null | undefined;
   /** Of that pool. */
   poolId?: string | number | null | undefined;
   /** In one of these states. */
   provisionStates?: Array<ProvisionState> | null | undefined;
   /** With one of these entries in noScheduleReasons. */
   reasons?: Array<string> | null | undefined;
+  /** With one of these taints, named by key as in rma-pending or dedicated=acme. */
+  taints?: Array<string> | null | undefined;
   /** Host name, id or a label's value holds the text, whatever the case. */
   text?: string | null | undefined;
 };
