@@ -125,4 +125,4 @@ setup:
 
 # Remove what was built.
 clean:
-    rm -rf bin console/dist/assets console/dist/index.html
+    rm -rf bin console/dist/*

@@ -30,6 +30,16 @@ var built embed.FS
 const policy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; " +
 	"style-src 'self' 'unsafe-inline'"
 
+// playgroundPolicy allows besides what the playground's editor needs: workers, and fonts and images that lie in its styles.
+const playgroundPolicy = policy + "; font-src 'self' data:; img-src 'self' data:; worker-src 'self' blob:"
+
+// The pages by their files. The playground, GraphiQL, is a page of its own, so that the console carries none of it.
+const (
+	indexPage      = "index.html"
+	playgroundPage = "playground.html"
+	playgroundPath = "playground"
+)
+
 // Handler serves the console. A path that is no file gives the page itself to a browser that asks for a page, since the page's own
 // addresses are no files, and 404 to everybody else. Without a built console each page says how to build it.
 func Handler() http.Handler {
@@ -62,7 +72,7 @@ func handler(dist fs.FS) http.Handler {
 			return
 		}
 		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
-		if a, ok := assets[name]; ok && name != "index.html" {
+		if a, ok := assets[name]; ok && name != indexPage && name != playgroundPage {
 			a.serve(w, r)
 			return
 		}
@@ -72,12 +82,17 @@ func handler(dist fs.FS) http.Handler {
 			http.Error(w, "not found", http.StatusNotFound)
 			return
 		}
-		index, ok := assets["index.html"]
+		file := indexPage
+		if name == playgroundPath || name == playgroundPage {
+			file = playgroundPage
+			h.Set("Content-Security-Policy", playgroundPolicy)
+		}
+		page, ok := assets[file]
 		if !ok {
 			notBuilt(w)
 			return
 		}
-		index.serve(w, r)
+		page.serve(w, r)
 	})
 }
 
@@ -130,6 +145,8 @@ func contentType(name string) string {
 		return "text/css; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case ".ttf":
+		return "font/ttf"
 	}
 	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
 		return t

@@ -15,6 +15,7 @@ func dist() fstest.MapFS {
 		"index.html":            {Data: []byte("<!doctype html>the page")},
 		"index.html.gz":         {Data: []byte("the page, gzip")},
 		"index.html.br":         {Data: []byte("the page, brotli")},
+		"playground.html":       {Data: []byte("<!doctype html>the playground")},
 		"icon.svg":              {Data: []byte("<svg/>")},
 		"assets/index-abc.js":   {Data: []byte("the script")},
 		"assets/index-abc.css":  {Data: []byte("the style")},
@@ -51,6 +52,8 @@ func TestHandler(t *testing.T) {
 		{"the root is the page", "GET", "/", page, 200, "the page", "text/html; charset=utf-8", "no-cache"},
 		{"an address of the page is the page", "GET", "/nodes/node_01k5w?tenant=a", page, 200, "the page", "text/html; charset=utf-8", "no-cache"},
 		{"the page by its file's name is the page", "GET", "/index.html", page, 200, "the page", "text/html; charset=utf-8", "no-cache"},
+		{"the playground is a page of its own", "GET", "/playground", page, 200, "the playground", "text/html; charset=utf-8", "no-cache"},
+		{"the playground with a slash is the same", "GET", "/playground/", page, 200, "the playground", "text/html; charset=utf-8", "no-cache"},
 		{"a program that asks for no page gets 404", "GET", "/nodes/node_01k5w", "application/json", 404, "not found", "text/plain; charset=utf-8", ""},
 		{"anything goes, as curl asks, gets 404 too", "GET", "/nodes", "*/*", 404, "not found", "text/plain; charset=utf-8", ""},
 		{"a script is kept for ever, for its name holds its hash", "GET", "/assets/index-abc.js", "*/*", 200, "the script", "text/javascript; charset=utf-8", "public, max-age=31536000, immutable"},
@@ -89,6 +92,21 @@ func TestHandler(t *testing.T) {
 				t.Error("scripts must stay under default-src 'self'")
 			}
 		})
+	}
+}
+
+// Only the playground may start workers from blobs and take fonts from its styles; both pages stay without inline scripts.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	for path, wide := range map[string]bool{"/": false, "/nodes": false, "/assets/index-abc.js": false, "/playground": true} {
+		response, _ := ask(t, handler(dist()), "GET", path, "Accept", page)
+		got := response.Header.Get("Content-Security-Policy")
+		if strings.Contains(got, "worker-src 'self' blob:") != wide || strings.Contains(got, "font-src 'self' data:") != wide {
+			t.Errorf("%s: %s", path, got)
+		}
+		if !strings.HasPrefix(got, "default-src 'self';") || strings.Contains(got, "unsafe-eval") {
+			t.Errorf("%s: %s", path, got)
+		}
 	}
 }
 

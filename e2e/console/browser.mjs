@@ -93,10 +93,13 @@ const context = await browser.newContext({ viewport: { width: 1440, height: 860 
 const page = await context.newPage();
 const hosts = new Set();
 const problems = [];
-page.on("request", (r) => r.url().startsWith("http") && hosts.add(new URL(r.url()).host));
-page.on("websocket", (ws) => hosts.add(new URL(ws.url()).host));
-page.on("pageerror", (e) => problems.push(String(e)));
-page.on("console", (m) => m.type() === "error" && !/status of 401/.test(m.text()) && problems.push(m.text()));
+function watch(page) {
+	page.on("request", (r) => r.url().startsWith("http") && hosts.add(new URL(r.url()).host));
+	page.on("websocket", (ws) => hosts.add(new URL(ws.url()).host));
+	page.on("pageerror", (e) => problems.push(String(e)));
+	page.on("console", (m) => m.type() === "error" && !/status of 401/.test(m.text()) && problems.push(m.text()));
+}
+watch(page);
 
 async function shot(name) {
 	if (shots) await page.screenshot({ path: join(shots, `${name}.png`) });
@@ -260,7 +263,7 @@ await check("a drain of a booked node waits and names its blocker, then is drain
 	await dialog.getByRole("button", { name: "Drain", exact: true }).click();
 	await dialog.waitFor({ state: "detached" });
 	const again = row(node.id).getByRole("button", { name: `Drain ${node.hostname}` });
-	must((await again.getAttribute("aria-disabled")) === "true", "a drain is offered while one runs");
+	await until("no drain is offered while one runs", async () => (await again.getAttribute("aria-disabled")) === "true");
 	await again.hover();
 	must(/drain/.test(await page.getByRole("tooltip").innerText()), "it does not say why it is not offered");
 	await until("the row names what is left", async () => /1 left, empty in (59 min|1 h)/.test(await rowText(node.id)));
@@ -370,6 +373,43 @@ await check("narrow, it still works", async () => {
 	await row(node.id).getByRole("button", { name: `Cordon ${node.hostname}` }).waitFor();
 	await axe("the narrow page");
 	await shot("narrow-light");
+});
+
+await check("the playground runs a query, completes by the schema, and follows events, signed in by the session alone", async () => {
+	const play = await context.newPage();
+	watch(play);
+	const workers = new Set();
+	play.on("worker", (w) => workers.add(new URL(w.url()).pathname.replace(/.*\/|-.*/g, "")));
+	await play.goto(`${base}/playground`);
+	await play.getByRole("tab", { name: "ListNodes" }).waitFor({ timeout: 30_000 });
+	const titles = await play.getByRole("tab").allInnerTexts();
+	for (const name of ["ListNodes", "Cordon", "Drain", "FollowEvents"]) must(titles.some((t) => t.includes(name)), `tabs: ${titles.join(", ")}`);
+	const answer = async () => (await play.locator(".graphiql-response .view-lines").innerText()).replaceAll("\u00a0", " ");
+	const editor = play.locator(".graphiql-query-editor .view-lines").first();
+	const text = async () => (await editor.innerText()).replaceAll("\u00a0", " ").trim();
+	await until("the first tab's query stands there", async () => (await text()).includes("query ListNodes"), 15_000);
+	await until("and its variables", async () => /"tenantId"/.test(await play.locator(".graphiql-editor-tool .view-lines").first().innerText()), 15_000);
+	await play.getByRole("button", { name: /Execute query/ }).click();
+	await until("the first tab lists the node", async () => (await answer()).includes(node.id), 15_000);
+	await play.getByRole("button", { name: /New tab/ }).click();
+	await until("the new tab is empty", async () => (await text()) === "");
+	await editor.click();
+	await play.keyboard.press("Control+A");
+	await play.keyboard.insertText("{ viewer { name } }");
+	await until("the query stands there", async () => (await text()) === "{ viewer { name } }");
+	await play.keyboard.press("Control+Enter");
+	await until("the answer names who is signed in", async () => /"name": "admin"/.test(await answer()), 15_000);
+	await until("the editor's workers run", () => workers.has("graphql.worker") && workers.has("json.worker"), 15_000);
+	if (shots) await play.screenshot({ path: join(shots, "playground.png") });
+	await play.getByRole("tab", { name: "FollowEvents" }).click();
+	await play.getByRole("button", { name: /Execute query/ }).click();
+	await play.getByRole("button", { name: /Stop query/ }).waitFor();
+	let times = 0;
+	await until("an event arrives", async () => {
+		if (times++ % 40 === 0) await cordon(node.id, "seen in the playground").then(() => uncordon(node.id));
+		return (await answer()).includes("node.uncordoned");
+	}, 15_000);
+	await play.close();
 });
 
 await check("nothing asked another host, and no error was thrown or logged", async () => {
