@@ -243,6 +243,47 @@ type reservationPayload struct {
 	Cursor      string           `json:"cursor"`
 }
 
+// joinToken is what tables read of a JoinToken.
+type joinToken struct {
+	ID        string `json:"id"`
+	Pool      named  `json:"pool"`
+	CreatedAt moment `json:"createdAt"`
+	CreatedBy string `json:"createdBy"`
+	ExpiresAt moment `json:"expiresAt"`
+	UsedAt    moment `json:"usedAt"`
+	UsedBy    string `json:"usedBy"`
+	RevokedAt moment `json:"revokedAt"`
+	RevokedBy string `json:"revokedBy"`
+}
+
+// state says whether a machine can still use the token.
+func (t *joinToken) state(now time.Time) string {
+	switch {
+	case t.UsedAt != "":
+		return "Used"
+	case t.RevokedAt != "":
+		return "Revoked"
+	case !now.Before(t.ExpiresAt.time()):
+		return "Ended"
+	}
+	return "Open"
+}
+
+type joinTokenRevoked struct {
+	JoinToken doc[joinToken] `json:"joinToken"`
+	Changed   bool           `json:"changed"`
+}
+
+type tenantPayload struct {
+	Tenant  doc[tenant] `json:"tenant"`
+	Changed bool        `json:"changed"`
+}
+
+type poolPayload struct {
+	Pool    doc[pool] `json:"pool"`
+	Changed bool      `json:"changed"`
+}
+
 type joinTokenPayload struct {
 	JoinToken struct {
 		ID        string `json:"id"`

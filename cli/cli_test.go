@@ -157,6 +157,8 @@ func steer(ts *testscript.TestScript, _ bool, args []string) {
 		f.do(func() { f.find(nodeA)["statusSentence"] = strings.ReplaceAll(args[1], "ESC", "\x1b") })
 	case "drained":
 		f.do(func() { f.finish(f.find(nodeA), true) })
+	case "use-token":
+		f.do(func() { f.tokens[0]["usedAt"], f.tokens[0]["usedBy"] = "2026-11-29T14:00:09Z", nodeA })
 	case "lose-answer":
 		f.do(func() { f.dropAfter = 1 })
 	case "expire":

@@ -59,6 +59,7 @@ type fake struct {
 	pools     []object
 	tenants   []object
 	reserved  []object
+	tokens    []object
 	log       []object
 	oldest    int
 	drains    int
@@ -418,6 +419,8 @@ func (f *fake) root(field string, args object) (any, any) {
 		}), args, object{"asOf": f.cursor(len(f.log))})
 	case "reservations":
 		return page(f.reserved, args, object{})
+	case "joinTokens":
+		return page(f.tokens, args, object{})
 	case "events":
 		list := slices.DeleteFunc(slices.Clone(f.log), func(e object) bool { return !matches(e, args) })
 		slices.Reverse(list)
@@ -477,14 +480,41 @@ func (f *fake) act(field string, input object) (object, any) {
 		if asked, ok := input["ttlSeconds"]; ok {
 			ttl = number(asked)
 		}
+		token := object{
+			"id": fmt.Sprintf("jt_01k5wjb4s8fpvb0q9f6m3h2c%02d", len(f.tokens)), "pool": f.pools[0], "createdAt": "2026-11-29T14:00:00Z", "createdBy": "alex",
+			"expiresAt": time.Date(2026, 11, 29, 14, 0, ttl, 0, time.UTC).Format(time.RFC3339),
+			"usedAt":    nil, "usedBy": nil, "revokedAt": nil, "revokedBy": nil,
+		}
+		f.tokens = append(f.tokens, token)
 		return object{
-			"joinToken": object{
-				"id": "jt_01k5wjb4s8fpvb0q9f6m3h2cbb", "pool": f.pools[0],
-				"expiresAt": time.Date(2026, 11, 29, 14, 0, ttl, 0, time.UTC).Format(time.RFC3339),
-			},
-			"secret": "bcj_sesame", "caFingerprint": strings.Repeat("cd", 32),
+			"joinToken": token,
+			"secret":    "bcj_sesame", "caFingerprint": strings.Repeat("cd", 32),
 			"joinCommand": "bcd join --config /etc/bcd/config.toml --token-file - <<<'bcj_sesame'", "cursor": f.cursor(len(f.log)),
 		}, nil
+	case "joinTokenRevoke":
+		for _, token := range f.tokens {
+			if token["id"] != input["joinTokenId"] {
+				continue
+			}
+			if token["usedAt"] != nil {
+				return nil, failed("INVALID_STATE", "the join token was used by "+nodeA+"; revoke that node's certificate instead", object{"usedBy": nodeA})
+			}
+			changed := token["revokedAt"] == nil
+			if changed {
+				token["revokedAt"], token["revokedBy"] = "2026-11-29T14:00:05Z", "alex"
+			}
+			return object{"joinToken": snapshot(token), "changed": changed, "cursor": f.cursor(len(f.log))}, nil
+		}
+		return nil, failed("NOT_FOUND", "there is no such join token", nil)
+	case "tenantCreate":
+		made, changed := f.put(&f.tenants, "id", input["tenantId"], object{"id": input["tenantId"], "createdAt": "2026-11-29T14:00:00Z"})
+		return object{"tenant": made, "changed": changed, "cursor": f.cursor(len(f.log))}, nil
+	case "poolCreate":
+		made, changed := f.put(&f.pools, "name", input["name"], object{
+			"id": fmt.Sprintf("pool_01k5wjb4s8fpvb0q9f6m3h2c%02d", len(f.pools)), "tenantId": input["tenantId"], "name": input["name"],
+			"createdAt": "2026-11-29T14:00:00Z",
+		})
+		return object{"pool": made, "changed": changed, "cursor": f.cursor(len(f.log))}, nil
 	case "reservationCreate", "reservationRelease":
 		return f.book(field, input)
 	}
@@ -532,6 +562,17 @@ func (f *fake) act(field string, input object) (object, any) {
 		panic("the fake has no mutation " + field)
 	}
 	return object{"node": snapshot(n), "changed": changed, "cursor": f.cursor(len(f.log))}, nil
+}
+
+// put adds what is new to a list, or finds what is there by the member.
+func (f *fake) put(list *[]object, member string, value any, fresh object) (object, bool) {
+	for _, one := range *list {
+		if one[member] == value {
+			return one, false
+		}
+	}
+	*list = append(*list, fresh)
+	return fresh, true
 }
 
 func snapshot(n object) object {

@@ -29,6 +29,7 @@ var (
 	opNodeDrains         = load("query", "NodeDrains")
 	opEvents             = load("query", "Events")
 	opPools              = load("query", "Pools")
+	opJoinTokens         = load("query", "JoinTokens")
 	opReservations       = load("query", "Reservations")
 	opNodeCordon         = load("mutation", "NodeCordon")
 	opNodeUncordon       = load("mutation", "NodeUncordon")
@@ -36,6 +37,9 @@ var (
 	opReservationCreate  = load("mutation", "ReservationCreate")
 	opReservationRelease = load("mutation", "ReservationRelease")
 	opJoinTokenCreate    = load("mutation", "JoinTokenCreate")
+	opJoinTokenRevoke    = load("mutation", "JoinTokenRevoke")
+	opTenantCreate       = load("mutation", "TenantCreate")
+	opPoolCreate         = load("mutation", "PoolCreate")
 	opNodeEvents         = load("subscription", "NodeEvents")
 )
 

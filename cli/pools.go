@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,11 @@ import (
 )
 
 func (a *app) pools() *cobra.Command {
-	return noun("pools", "Sets of nodes that one tenant owns", &cobra.Command{
+	return noun("pools", "Sets of nodes that one tenant owns", a.poolsList(), a.poolsCreate())
+}
+
+func (a *app) poolsList() *cobra.Command {
+	return &cobra.Command{
 		Use:   "list",
 		Short: "List the tenant's pools",
 		Args:  NoArgs,
@@ -27,16 +32,55 @@ func (a *app) pools() *cobra.Command {
 			return a.printList(cmd.Context(), listing{
 				key: "pools", items: raws(all), names: names(all, func(p *pool) string { return p.ID }),
 				none: "no pools",
-				rows: func(t *table, _ bool) {
-					t.header("ID", "NAME", "TENANT", "CREATED")
-					for i := range all {
-						p := &all[i].v
-						t.row(p.ID, p.Name, p.TenantID, p.CreatedAt.stamp())
-					}
-				},
+				rows: func(t *table, _ bool) { poolRows(t, all) },
 			})
 		}),
-	})
+	}
+}
+
+func poolRows(t *table, list []doc[pool]) {
+	t.header("ID", "NAME", "TENANT", "CREATED")
+	for i := range list {
+		p := &list[i].v
+		t.row(p.ID, p.Name, p.TenantID, p.CreatedAt.stamp())
+	}
+}
+
+func (a *app) poolsCreate() *cobra.Command {
+	return &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Make a pool, which the tenant owns",
+		Long:    "Makes a pool, which the tenant owns. Making one that is there changes nothing.",
+		Example: "  better-compute pools create gpus --tenant acme",
+		Args:    oneName("pool"),
+		RunE: a.run(func(cmd *cobra.Command, args []string) error {
+			c, tenant, err := a.asTenant(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var answer struct {
+				PoolCreate *poolPayload `json:"poolCreate"`
+			}
+			input := map[string]any{"tenantId": tenant, "name": args[0], "requestId": requestID()}
+			if err := c.do(cmd.Context(), opPoolCreate, map[string]any{"input": input}, &answer); err != nil {
+				return err
+			}
+			p := answer.PoolCreate
+			if p == nil {
+				return unavailable(nil, "the server's answer is empty")
+			}
+			if p.Changed {
+				a.say("%s made: the pool %s of %s", p.Pool.v.ID, p.Pool.v.Name, p.Pool.v.TenantID)
+			} else {
+				a.say("unchanged: %s is there since %s", p.Pool.v.Name, p.Pool.v.CreatedAt.stamp())
+			}
+			return a.printOne(cmd.Context(), p.Pool.raw, p.Pool.v.ID, "", func(w io.Writer, _ bool) error {
+				t := &table{paint: a.paint()}
+				poolRows(t, []doc[pool]{p.Pool})
+				return t.write(w)
+			})
+		}),
+	}
 }
 
 func (c *client) pools(ctx context.Context, tenant string) ([]doc[pool], error) {
