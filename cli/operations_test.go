@@ -68,6 +68,18 @@ func TestOperations(t *testing.T) {
 		{opReservations, struct {
 			Reservations connection[reservation] `json:"reservations"`
 		}{}, []string{"totalCount", "asOf"}},
+		{opJoinTokens, struct {
+			JoinTokens connection[joinToken] `json:"joinTokens"`
+		}{}, []string{"totalCount", "asOf"}},
+		{opJoinTokenRevoke, struct {
+			Payload joinTokenRevoked `json:"joinTokenRevoke"`
+		}{}, nil},
+		{opTenantCreate, struct {
+			Payload tenantPayload `json:"tenantCreate"`
+		}{}, nil},
+		{opPoolCreate, struct {
+			Payload poolPayload `json:"poolCreate"`
+		}{}, nil},
 		{opNodeCordon, struct {
 			Payload nodePayload `json:"nodeCordon"`
 		}{}, nil},
