@@ -28,8 +28,8 @@ func (s *Store) Get(ctx context.Context, who iam.Actor, tenant, nodeID string) (
 	if err != nil {
 		return nil, err
 	}
-	views, err := s.collect(ctx, "select "+columns+", $2::boolean, "+poolOfNode+" from nodes n join pools p on p.id = n.pool_id where n.id = $1 and n.deleted_at is null",
-		tenant, nodeID, sight.Full())
+	views, err := s.collect(ctx, tenant, seeing{owned: "$2::boolean"}, "nodes n join pools p on p.id = n.pool_id where n.id = $1 and n.deleted_at is null",
+		nodeID, sight.Full())
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +40,12 @@ func (s *Store) Get(ctx context.Context, who iam.Actor, tenant, nodeID string) (
 	return views[0], nil
 }
 
-// poolOfNode are the columns of a node's pool, p.
-const poolOfNode = "p.id, p.tenant_id, p.name, p.created_at"
-
 // Views gives, for a tenant, those of the nodes that it sees now; for what already decided that the caller may read them.
 func (s *Store) Views(ctx context.Context, tenant string, ids []string) (map[string]*View, error) {
-	views, err := s.collect(ctx, `
-		select `+columns+`, seen.owned, `+poolOfNode+` from nodes n join pools p on p.id = n.pool_id
+	views, err := s.collect(ctx, tenant, seeing{owned: "seen.owned"}, `nodes n join pools p on p.id = n.pool_id
 		join lateral (select bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = $1 and node_id = n.id) as seen
 		  on seen.owned is not null
-		where n.id = any($2) and n.deleted_at is null`, tenant, tenant, ids)
+		where n.id = any($2) and n.deleted_at is null`, tenant, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +56,22 @@ func (s *Store) Views(ctx context.Context, tenant string, ids []string) (map[str
 	return out, nil
 }
 
-func (s *Store) collect(ctx context.Context, sql, seer string, args ...any) ([]*View, error) {
-	rows, err := s.DB.Pool().Query(ctx, sql, args...)
+// seeing are the expressions of a read that depend on who reads: whether the tenant owns the node, and the node's place in a list, if there is one.
+type seeing struct{ owned, place string }
+
+// collect reads the nodes n, with their pools p, that the rest of a statement gives.
+func (s *Store) collect(ctx context.Context, seer string, by seeing, from string, args ...any) ([]*View, error) {
+	if by.place == "" {
+		by.place = "''"
+	}
+	rows, err := s.DB.Pool().Query(ctx, "select "+columns+", "+by.owned+", p.id, p.tenant_id, p.name, p.created_at, "+by.place+" from "+from, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*View, error) {
 		v := View{Seer: seer}
 		var err error
-		v.Node, err = scan(row, &v.Full, &v.Pool.ID, &v.Pool.TenantID, &v.Pool.Name, &v.Pool.CreatedAt)
+		v.Node, err = scan(row, &v.Full, &v.Pool.ID, &v.Pool.TenantID, &v.Pool.Name, &v.Pool.CreatedAt, &v.place)
 		return &v, err
 	})
 	if err != nil {
@@ -162,18 +165,20 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 		q.and("(" + sort.key + ", n.id) " + sort.beyond + " (@afterKey, @afterID)")
 	}
 	q.args["first"] = l.First + 1
-	out.Views, err = s.collect(ctx, "select "+columns+", seen.owned, "+poolOfNode+" from "+seenNodes+q.where()+
-		" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", l.Tenant, q.args)
+	out.Views, err = s.collect(ctx, l.Tenant, seeing{owned: "seen.owned", place: sort.key},
+		seenNodes+q.where()+" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", q.args)
 	if err != nil {
 		return Listed{}, err
-	}
-	for _, v := range out.Views {
-		v.Rights = rights
 	}
 	if len(out.Views) > l.First {
 		out.Views, out.More = out.Views[:l.First], true
 	}
-	return out, s.cursors(ctx, l.Order, sort, &out)
+	out.Cursors = make([]string, len(out.Views))
+	for i, v := range out.Views {
+		v.Rights = rights
+		out.Cursors[i] = listCursor{Order: l.Order, Key: v.place, ID: v.ID}.String()
+	}
+	return out, nil
 }
 
 // seenNodes joins each node with how the tenant sees it.
@@ -244,36 +249,4 @@ func parseListCursor(order Order, s string) (listCursor, error) {
 		return listCursor{}, bad
 	}
 	return c, nil
-}
-
-// cursors gives each entry its place, by the very expression that sorts.
-func (s *Store) cursors(ctx context.Context, order Order, by sorting, out *Listed) error {
-	ids := make([]string, len(out.Views))
-	for i, v := range out.Views {
-		ids[i] = v.ID
-	}
-	keys := make(map[string]string, len(ids))
-	if order == ByHostname {
-		for _, v := range out.Views {
-			keys[v.ID] = v.Hostname
-		}
-	} else {
-		rows, err := s.DB.Pool().Query(ctx,
-			"select n.id, "+by.key+" from nodes n left join node_liveness l on l.node_id = n.id where n.id = any($1)", ids)
-		if err != nil {
-			return fmt.Errorf("read the places in the list: %w", err)
-		}
-		var nodeID, key string
-		if _, err := pgx.ForEachRow(rows, []any{&nodeID, &key}, func() error {
-			keys[nodeID] = key
-			return nil
-		}); err != nil {
-			return fmt.Errorf("read the places in the list: %w", err)
-		}
-	}
-	out.Cursors = make([]string, len(ids))
-	for i, nodeID := range ids {
-		out.Cursors[i] = listCursor{Order: order, Key: keys[nodeID], ID: nodeID}.String()
-	}
-	return nil
 }

@@ -19,6 +19,8 @@ type View struct {
 	Pool Pool
 	// Rights is what the caller may do on what the tenant owns, where the same reading decided it.
 	Rights iam.Rights
+
+	place string // in the list that it was read for: the key that sorts
 }
 
 // operator stands for whoever acts on a node, before tenants that do not own it.

@@ -14,7 +14,7 @@ import (
 func (s *Store) Matching(ctx context.Context, tenant string, f *Filter, ids []string) (map[string]*View, error) {
 	q := f.query(tenant)
 	q.and("n.id = any(" + q.arg(ids) + ")")
-	views, err := s.collect(ctx, "select "+columns+", seen.owned, "+poolOfNode+" from "+seenNodes+q.where(), tenant, q.args)
+	views, err := s.collect(ctx, tenant, seeing{owned: "seen.owned"}, seenNodes+q.where(), q.args)
 	if err != nil {
 		return nil, err
 	}
