@@ -16,6 +16,9 @@ type drainWorker struct {
 	controls *controls.Controls
 }
 
+// leastSnooze is how soon a drain looks again when an end is due and not written yet: who writes it wakes the drain, so looking oftener is idle.
+const leastSnooze = 250 * time.Millisecond
+
 // Work looks at the drain and snoozes until the next look. A job whose drain is no longer the running one ends.
 func (w *drainWorker) Work(ctx context.Context, job *river.Job[controls.DrainJob]) error {
 	look, err := w.controls.LookAtDrain(ctx, job.Args.NodeID)
@@ -25,7 +28,7 @@ func (w *drainWorker) Work(ctx context.Context, job *river.Job[controls.DrainJob
 	if look.Over || look.DrainID != job.Args.DrainID {
 		return nil
 	}
-	return river.JobSnooze(max(look.Next, 10*time.Millisecond))
+	return river.JobSnooze(max(look.Next, leastSnooze))
 }
 
 // NextRetry tries a failed look again soon: River's own back-off would let a drain sleep for hours after the database was away.

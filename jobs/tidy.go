@@ -8,7 +8,12 @@ import (
 	"github.com/riverqueue/river"
 )
 
-const tidySnooze = time.Minute
+const (
+	// tidySnooze is how soon a job that this binary does not know is looked at again, by whichever process.
+	tidySnooze = time.Minute
+	// tidyStale is how old such a job becomes: by then the version that scheduled it is gone.
+	tidyStale = 24 * time.Hour
+)
 
 // Tidy runs one of the periodic acts that keep the database in order.
 type Tidy struct {
@@ -24,7 +29,7 @@ type tidyWorker struct {
 	parts Parts
 }
 
-// Work runs the act of that name. One that this binary does not know was scheduled by another version and is left to it.
+// Work runs the act of that name. One that this binary does not know was scheduled by another version and is left to it, for a day.
 func (w *tidyWorker) Work(ctx context.Context, job *river.Job[Tidy]) error {
 	for _, t := range w.parts.Tidy {
 		if t.Name == job.Args.Name {
@@ -33,6 +38,9 @@ func (w *tidyWorker) Work(ctx context.Context, job *river.Job[Tidy]) error {
 			}
 			return nil
 		}
+	}
+	if time.Since(job.CreatedAt) > tidyStale {
+		return river.JobCancel(fmt.Errorf("nobody knows the act %q any more", job.Args.Name))
 	}
 	return river.JobSnooze(tidySnooze)
 }
