@@ -141,6 +141,82 @@ func TestCodes(t *testing.T) {
 	})
 }
 
+// TestUnseen: for a caller without sight another tenant's node, a deleted one and one that never was are the same.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	counter := &statements{}
+	b := setup(t, dbtest.With(counter.trace))
+	eve := b.tokenFor("eve", "other", time.Hour)
+	foreign, deleted, never := b.node(), b.node(), id.New(id.Node)
+	b.exec(`update nodes set deleted_at = now() where id = $1`, deleted)
+	b.exec(`delete from node_projection where node_id = $1`, deleted)
+
+	for name, query := range map[string]string{
+		"node":              `query($n: ID!) { node(tenantId: "other", nodeId: $n) { id } }`,
+		"events":            `query($n: ID!) { events(tenantId: "other", nodeId: $n) { nodes { id } } }`,
+		"nodeCordon":        `mutation($n: ID!) { nodeCordon(input: { tenantId: "other", nodeId: $n, version: 7 }) { changed } }`,
+		"nodeDrain":         `mutation($n: ID!) { nodeDrain(input: { tenantId: "other", nodeId: $n }) { changed } }`,
+		"reservationCreate": `mutation($n: ID!) { reservationCreate(input: { tenantId: "other", nodeId: $n }) { changed } }`,
+	} {
+		t.Run("H3 "+name+": one NOT_FOUND by the same statements, and INVALID_INPUT without any for a malformed id", func(t *testing.T) { //nolint:paralleltest // the statements are counted
+			type seen struct {
+				message    string
+				statements []string
+			}
+			ask := func(nodeID, code string) seen {
+				counter.take()
+				a := b.as(eve, query, object{"n": nodeID})
+				require.Equal(t, code, a.code(t))
+				sent := slices.DeleteFunc(counter.take(), func(sql string) bool { // the log's own
+					return strings.Contains(sql, "c.oldest") || strings.HasPrefix(sql, "notify")
+				})
+				return seen{strings.ReplaceAll(a.Errors[0].Message, nodeID, "NODE"), sent}
+			}
+			want := ask(never, "NOT_FOUND")
+			require.Equal(t, want, ask(foreign, "NOT_FOUND"))
+			require.Equal(t, want, ask(deleted, "NOT_FOUND"))
+			require.Empty(t, ask("node_x", "INVALID_INPUT").statements)
+		})
+	}
+
+	t.Run("H3 the owner's tombstone is NOT_FOUND too", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+		require.Equal(t, "NOT_FOUND", b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { id } }`, object{"n": deleted}).code(t))
+		require.Equal(t, "NOT_FOUND", b.control("nodeCordon", object{"tenantId": "acme", "nodeId": deleted}).code(t))
+	})
+
+	t.Run("H3 nodeChanges: the three are removed alike", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+		conn, err := b.dial(eve, nil)
+		require.NoError(t, err)
+		s := b.subscribeOn(conn, "1", nodeChanges, object{"t": "other", "after": b.list(nil).asOf, "ids": []string{foreign, deleted, never}})
+		changed, removed := ids(s.event("nodeChanges"))
+		require.Empty(t, changed)
+		require.ElementsMatch(t, []string{foreign, deleted, never}, removed)
+	})
+
+	t.Run("H3 another tenant's join token, pool and reservation are as one that never was", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+		b.authority()
+		token := b.query(`mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { joinToken { id } } }`, object{"p": b.pool}).
+			at(t, "joinTokenCreate", "joinToken", "id").(string)
+		booked := b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { reservation { id } } }`, object{"n": foreign}).
+			at(t, "reservationCreate", "reservation", "id").(string)
+		for query, pair := range map[string][2]string{
+			`mutation($i: ID!) { joinTokenRevoke(input: { tenantId: "other", joinTokenId: $i }) { changed } }`:      {token, id.New(id.JoinToken)},
+			`mutation($i: ID!) { joinTokenCreate(input: { tenantId: "other", poolId: $i }) { secret } }`:            {b.pool, id.New(id.Pool)},
+			`query($i: ID!) { pool(tenantId: "other", poolId: $i) { id } }`:                                         {b.pool, id.New(id.Pool)},
+			`query($i: ID!) { reservation(tenantId: "other", reservationId: $i) { id } }`:                           {booked, id.New(id.Reservation)},
+			`mutation($i: ID!) { reservationRelease(input: { tenantId: "other", reservationId: $i }) { changed } }`: {booked, id.New(id.Reservation)},
+		} {
+			var said [2]string
+			for i, one := range pair {
+				a := b.as(eve, query, object{"i": one})
+				require.Equal(t, "NOT_FOUND", a.code(t), query)
+				said[i] = strings.ReplaceAll(a.Errors[0].Message, one, "IT")
+			}
+			require.Equal(t, said[1], said[0], query)
+		}
+	})
+}
+
 // cordoned makes a node that takes no work.
 func (b *bundle) cordoned() string {
 	b.Helper()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/iam"
 )
 
 // statements keeps what a pool sends.
@@ -146,6 +147,46 @@ func TestSubscriptions(t *testing.T) {
 		require.Equal(t, "NOT_FOUND", s.refusal())
 		s = b.subscribeOn(conn, "2", `subscription { nodeEvents(tenantId: "acme") { id } }`, nil)
 		require.Equal(t, "FORBIDDEN", s.refusal())
+	})
+
+	t.Run("G3 sight that is lost ends the flow, and sight that is gained opens no past", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.node()
+		eve := b.tokenFor("eve", "other", time.Hour)
+		before := b.query(`{ log(tenantId: "acme") { head } }`, nil).at(t, "log", "head")
+		sight := func(fn func(ctx context.Context, tx *db.Tx, tenant, nodeID string, r iam.Relation) error) {
+			b.do(func(ctx context.Context, tx *db.Tx) error { return fn(ctx, tx, "other", n, iam.Shared) })
+		}
+		act := func(name, reason string) {
+			b.control(name, object{"tenantId": "acme", "nodeId": n, "reason": reason}).at(t, name)
+		}
+		const query = `subscription($after: Cursor) { nodeEvents(tenantId: "other", after: $after) { type actor reason cursor } }`
+		follow := func() *stream {
+			conn, err := b.dial(eve, nil)
+			require.NoError(t, err)
+			return b.subscribeOn(conn, "1", query, object{"after": before})
+		}
+		open := follow()
+		b.started(open)
+		act("nodeCordon", "unseen")
+		sight(iam.ProjectTx)
+		act("nodeUncordon", "seen")
+		sight(iam.WithdrawTx)
+		act("nodeCordon", "unseen")
+		act("nodeUncordon", "unseen")
+		sight(iam.ProjectTx)
+		act("nodeDrain", "seen")
+		for name, s := range map[string]*stream{"that was there": open, "from before": follow()} {
+			var got []string
+			for range 3 {
+				e := s.event("nodeEvents")
+				require.Equal(t, "operator", e["actor"], name)
+				require.Nil(t, e["reason"], name)
+				got = append(got, e["type"].(string))
+			}
+			require.Equal(t, []string{"node.uncordoned", "node.draining", "node.drained"}, got, name)
+		}
 	})
 
 	t.Run("G4 a token that ends ends the stream with UNAUTHENTICATED, and the socket with 4403", func(t *testing.T) {
