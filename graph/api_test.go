@@ -260,6 +260,54 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// What gqlgen or net/http would refuse in words of their own has a code too, and no answer repeats what was sent.
+func TestRefusalsHaveCodes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	header := map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + b.token}
+	long := strings.Repeat("my secret ", 2000)
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+	}{
+		"H2 a batch":                      {"POST", "/graphql", `[{"query":"my secret"}]`, 400},
+		"a string for a body":             {"POST", "/graphql", `"my secret"`, 400},
+		"a query that is a number":        {"POST", "/graphql", `{"query":5,"operationName":"my secret"}`, 400},
+		"variables that are a list":       {"POST", "/graphql", `{"query":"{viewer{name}}","variables":["my secret"]}`, 400},
+		"extensions that are a string":    {"POST", "/graphql", `{"query":"{viewer{name}}","extensions":"my secret"}`, 400},
+		"null":                            {"POST", "/graphql", `null`, 422},
+		"a value that is far too long":    {"POST", "/graphql", `{"query":"query($o: NodeOrder!) { nodes(tenantId: \"acme\", orderBy: $o) { totalCount } }","variables":{"o":"` + long + `"}}`, 422},
+		"PUT":                             {"PUT", "/graphql", `{}`, 405},
+		"OPTIONS":                         {"OPTIONS", "/graphql", "", 405},
+		"variables by GET that are none":  {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D&variables=my+secret", "", 400},
+		"extensions by GET that are none": {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D&extensions=5", "", 400},
+		"a bad escape by GET":             {"GET", "/graphql?query=%zz", "", 400},
+		"I4 a mutation by GET":            {"GET", "/graphql?query=mutation%7BnodeCordon(input%3A%7BtenantId%3A%22a%22%2CnodeId%3A%22b%22%7D)%7Bchanged%7D%7D", "", 422},
+		"a subscription by GET":           {"GET", "/graphql?query=subscription%7BnodeEvents(tenantId%3A%22acme%22)%7Bid%7D%7D", "", 422},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resp, a := b.send(c.method, c.path, header, c.body)
+			require.Equal(t, c.status, resp.StatusCode)
+			require.Equal(t, "INVALID_INPUT", a.code(t))
+			require.Less(t, len(a.Errors[0].Message), 400)
+			if !strings.Contains(c.body, long) {
+				require.NotContains(t, a.Errors[0].Message, "my secret")
+			}
+		})
+	}
+	t.Run("An upgrade to another protocol than websocket is passed over", func(t *testing.T) {
+		t.Parallel()
+		for _, protocol := range []string{"h2c", "foo"} {
+			resp, a := b.send("POST", "/graphql", map[string]string{
+				"Content-Type": "application/json", "Authorization": "Bearer " + b.token, "Connection": "Upgrade", "Upgrade": protocol,
+			}, `{"query":"{ viewer { name } }"}`)
+			require.Equal(t, 200, resp.StatusCode)
+			require.Equal(t, "alex", a.at(t, "viewer", "name"))
+		}
+	})
+}
+
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -286,7 +334,7 @@ func TestDoor(t *testing.T) {
 		"I4 a foreign host for the page":     {"GET", "/", map[string]string{"Host": "evil.example"}, "", 421},
 		"I4 text/plain":                      {"POST", "/graphql", map[string]string{"Content-Type": "text/plain", "Authorization": bearer}, body, 415},
 		"I4 a form":                          {"POST", "/graphql", map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Authorization": bearer}, "query=x", 415},
-		"I4 a mutation by GET":               {"GET", "/graphql?query=mutation%7BnodeCordon(input%3A%7BtenantId%3A%22a%22%2CnodeId%3A%22b%22%7D)%7Bchanged%7D%7D", map[string]string{"Authorization": bearer}, "", 406},
+		"I4 a mutation by GET":               {"GET", "/graphql?query=mutation%7BnodeCordon(input%3A%7BtenantId%3A%22a%22%2CnodeId%3A%22b%22%7D)%7Bchanged%7D%7D", map[string]string{"Authorization": bearer}, "", 422},
 		"I4 a cookie without origin":         {"POST", "/graphql", map[string]string{"Content-Type": json, "Cookie": session}, body, 403},
 		"I4 a cookie by GET without origin":  {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D", map[string]string{"Cookie": session}, "", 403},
 		"I4 a cookie from a foreign origin":  {"POST", "/graphql", map[string]string{"Content-Type": json, "Cookie": session, "Origin": "http://evil.example"}, body, 403},

@@ -19,7 +19,10 @@ func present(log *slog.Logger) graphql.ErrorPresenterFunc {
 	return func(ctx context.Context, err error) *gqlerror.Error {
 		out := graphql.DefaultErrorPresenter(ctx, err)
 		f := faultOf(ctx, err, out)
-		if f.Code == fault.Internal || f.Code == fault.Unavailable {
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			// The client left, which is no fault of ours, or the process stops, which says so by itself.
+		case f.Code == fault.Internal, f.Code == fault.Unavailable:
 			log.ErrorContext(ctx, "request failed", "code", f.Code, "request_id", requestID(ctx), "path", out.Path.String(), "error", cause(f))
 		}
 		out.Message = f.Message
@@ -46,12 +49,20 @@ func faultOf(ctx context.Context, err error, out *gqlerror.Error) *fault.Error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return fault.New(fault.Unavailable, nil, "the request took too long or was given up")
 	}
-	details := fault.Details{"rule": out.Message}
+	// gqlgen repeats in its sentences what the client sent, which can be the whole body.
+	said := out.Message
+	if runes := []rune(said); len(runes) > maxSaid {
+		said = string(runes[:maxSaid]) + "…"
+	}
+	details := fault.Details{"rule": said}
 	if len(out.Path) > 0 {
 		details["argument"] = out.Path.String()
 	}
-	return fault.New(fault.InvalidInput, details, "%s", out.Message)
+	return fault.New(fault.InvalidInput, details, "%s", said)
 }
+
+// maxSaid is how many characters of a sentence of gqlgen's are passed on.
+const maxSaid = 300
 
 func cause(f *fault.Error) error {
 	if c := errors.Unwrap(f); c != nil {

@@ -93,9 +93,59 @@ const (
 	answerBound = 30 * time.Second
 )
 
-// bodies reads a POST's body within its bounds in size and time, and sees that it is JSON, before gqlgen has it: gqlgen would read without a bound,
-// and log a body that it can't parse.
-func bodies(next http.Handler) http.Handler {
+// asked sees to what comes with a request to the API itself: gqlgen would answer these faults without a code.
+func asked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			r.Header.Del("Upgrade") // of another protocol, like h2c: the request goes on as it is
+		}
+		switch {
+		case r.Method == http.MethodPost, r.Header.Get("Upgrade") != "":
+		case r.Method != http.MethodGet:
+			w.Header().Set("Allow", "GET, POST")
+			refuse(w, r, http.StatusMethodNotAllowed, fault.Invalid("method", "must be POST, or GET for queries", 0))
+			return
+		default:
+			values, err := url.ParseQuery(r.URL.RawQuery)
+			for _, name := range []string{"variables", "extensions"} {
+				if text := values.Get(name); text != "" && !isObject([]byte(text)) {
+					err = errors.New(name)
+				}
+			}
+			if err != nil {
+				refuse(w, r, http.StatusBadRequest, fault.Invalid("query", "must be query=, and JSON objects as variables= and extensions=, all escaped", 0))
+				return
+			}
+			r = r.WithContext(context.WithValue(r.Context(), readOnlyKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type readOnlyKey struct{}
+
+// readOnly says that the request came by GET, which a foreign page or a link can send.
+func readOnly(ctx context.Context) bool { return ctx.Value(readOnlyKey{}) != nil }
+
+func isObject(text []byte) bool {
+	var o map[string]json.RawMessage
+	return json.Unmarshal(text, &o) == nil
+}
+
+// isRequest says whether a body has the shape of one operation. gqlgen would show a body of another shape in its answer.
+func isRequest(body []byte) bool {
+	var r struct {
+		Query         *string                    `json:"query"`
+		OperationName *string                    `json:"operationName"`
+		Variables     map[string]json.RawMessage `json:"variables"`
+		Extensions    map[string]json.RawMessage `json:"extensions"`
+	}
+	return json.Unmarshal(body, &r) == nil
+}
+
+// bodies reads a POST's body within its bounds in size and time, and sees that it is what is expected, before gqlgen has it: gqlgen would read
+// without a bound, and log a body that it can't parse.
+func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			next.ServeHTTP(w, r)
@@ -117,7 +167,7 @@ func bodies(next http.Handler) http.Handler {
 		case err != nil:
 			refuse(w, r, http.StatusRequestTimeout, fault.Invalid("body", "did not arrive within 10 s", len(body)))
 			return
-		case !json.Valid(body):
+		case !valid(body):
 			refuse(w, r, http.StatusBadRequest, fault.Invalid("body", "must be one JSON object with query and variables", len(body)))
 			return
 		}
@@ -139,6 +189,8 @@ func streams(stopping context.Context, next http.Handler) http.Handler {
 			r = r.WithContext(ctx)
 		}
 		if socket {
+			// gqlgen leaves some sockets open that it stops reading, as after an init that it can't decode.
+			defer lifeOf(r.Context()).left()
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -20,8 +21,22 @@ const (
 	maxDepth      = 12
 	maxFields     = 600 // selections in the document after fragments are spread, aliases included
 	maxComplexity = 60_000
-	cachedQueries = 1000
+	cachedQueries = 500
+	cachedLength  = 8 << 10
 )
+
+// parsed keeps parsed operations, which clients send again and again, but none of somebody who isn't signed in and no long one: a thousand of
+// 250 KB, which nobody has to sign in for, would stay in memory for good.
+type parsed struct {
+	graphql.Cache[*ast.QueryDocument]
+}
+
+// Add keeps an operation if it may be kept.
+func (p parsed) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
+	if _, err := actor(ctx); err == nil && len(text) <= cachedLength {
+		p.Cache.Add(ctx, text, doc)
+	}
+}
 
 // shape refuses operations that are too deep or too wide before anything runs. Complexity counts what they would read.
 type shape struct{}
@@ -31,9 +46,14 @@ func (shape) ExtensionName() string { return "Shape" }
 func (shape) Validate(graphql.ExecutableSchema) error { return nil }
 
 // MutateOperationContext checks the operation.
-func (shape) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+func (shape) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	if op.Operation == nil {
 		return nil
+	}
+	if op.Operation.Operation != ast.Query && readOnly(ctx) {
+		err := gqlerror.WrapIfUnwrapped(fault.Invalid("query", "must be a query when it comes by GET; send mutations by POST", 0))
+		errcode.Set(err, errcode.ValidationFailed) // for the status, 422; the presenter puts our own code
+		return err
 	}
 	m := measure{left: maxFields}
 	m.walk(op.Operation.SelectionSet, 1)

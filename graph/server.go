@@ -33,10 +33,10 @@ type Options struct {
 // Handler serves the API, sign-in, health and the console.
 func Handler(a *API, o Options) http.Handler {
 	mux := http.NewServeMux()
-	api := bodies(authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(o.Stopping, a))))
+	api := asked(bodies(isRequest, authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(o.Stopping, a)))))
 	mux.Handle("/graphql", api)
-	mux.Handle("/session/link", bodies(authenticate(o.Hosts, a.Issuer, signInLinks(a))))
-	mux.Handle("/session/", bodies(authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
+	mux.Handle("/session/link", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, signInLinks(a))))
+	mux.Handle("/session/", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -72,7 +72,7 @@ func operations(stopping context.Context, a *API) http.Handler {
 	h.AddTransport(transport.SSE{KeepAlivePingInterval: pingEvery})
 	h.AddTransport(transport.POST{})
 	h.AddTransport(transport.GET{})
-	h.SetQueryCache(lru.New[*ast.QueryDocument](cachedQueries))
+	h.SetQueryCache(parsed{lru.New[*ast.QueryDocument](cachedQueries)})
 	h.SetParserTokenLimit(maxTokens)
 	h.SetErrorPresenter(presenter)
 	h.SetRecoverFunc(recovered(a.Slog))

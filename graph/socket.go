@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 
 // Close codes of our own beside those of the protocol.
 const (
+	closeMalformed     = 4400 // a message that isn't the protocol's: connecting again to say the same is pointless
 	closeUnauthorized  = 4401 // no valid token at the beginning: connecting again with the same one is pointless
 	closeExpired       = 4403 // the token ended while the socket was open: sign in again and resume
 	closeNoSubprotocol = 4406
@@ -46,6 +48,7 @@ func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.Webs
 	// The handler's context can end before the last frames are written; the socket's own ends with the socket.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	c := &socket{conn: conn, ctx: ctx, cancel: cancel, stopping: s.stopping, life: lifeOf(r.Context())}
+	c.life.opened(c)
 	return c, nil
 }
 
@@ -56,9 +59,10 @@ type socket struct {
 	stopping context.Context //nolint:containedctx // says whether the process stops
 	life     *life
 
-	mu     sync.Mutex
-	timer  *time.Timer
-	closed bool
+	mu        sync.Mutex
+	timer     *time.Timer
+	closed    bool
+	malformed bool // the last message is none that gqlgen understands
 }
 
 // Subprotocol gives the one that was agreed on. Where there is none, gqlgen would take the legacy one; another name makes it close the socket.
@@ -81,7 +85,17 @@ func (c *socket) NextReader() (int, io.Reader, error) {
 		}
 		return int(kind), nil, err
 	}
+	c.check(data)
 	return int(kind), bytes.NewReader(data), nil
+}
+
+// check sees whether a message is the protocol's, since gqlgen ends the socket the same way as when all is well.
+func (c *socket) check(data []byte) {
+	var m struct{ ID, Type string }
+	known := json.Unmarshal(data, &m) == nil && slices.Contains([]string{"connection_init", "subscribe", "complete", "ping", "pong"}, m.Type)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.malformed = !known
 }
 
 // WriteJSON writes a message within the bound; a peer that does not take it is cut off, and resumes by its cursor.
@@ -118,6 +132,9 @@ func (c *socket) WriteClose(code int, message string) error {
 		return nil
 	}
 	c.closed = true
+	if c.malformed && (code == transport.WebsocketCloseNormalClosure || code == transport.WebsocketCloseProtocolError) {
+		code, message = closeMalformed, "not a message of "+subprotocol
+	}
 	go func() {
 		defer c.cancel()
 		_ = c.conn.Close(websocket.StatusCode(code), message) // bounded by the library: 5 s
@@ -157,6 +174,22 @@ type life struct {
 	mu        sync.Mutex
 	expiresAt time.Time
 	open      int // subscriptions that run
+	socket    *socket
+}
+
+func (l *life) opened(c *socket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.socket = c
+}
+
+// left says goodbye to a socket that nobody reads any more, unless it has ended already.
+func (l *life) left() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.socket != nil {
+		_ = l.socket.WriteClose(closeMalformed, "not a message of "+subprotocol)
+	}
 }
 
 func (l *life) set(at time.Time) {

@@ -227,6 +227,28 @@ func TestSubscriptions(t *testing.T) {
 		require.Equal(t, websocket.StatusCode(4401), (&stream{b: b, conn: conn}).closed())
 	})
 
+	t.Run("A message that is not the protocol's closes the socket with 4400, also one that gqlgen would leave open and unread", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		for _, text := range []string{"hello", "[]", "null", "{}", `{"type":"next"}`, `{"type":"subscribe","id":5}`, strings.Repeat("[", 100_000)} {
+			conn, err := b.dial(b.token, nil)
+			require.NoError(t, err)
+			require.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+			require.Equal(t, websocket.StatusCode(4400), (&stream{b: b, conn: conn}).closed(), text[:min(len(text), 20)])
+		}
+		for _, text := range []string{"hello", `{"type":"connection_init","payload":5}`, `{"type":"connection_init","payload":"x"}`} {
+			conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/graphql",
+				&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+			require.NoError(t, err)
+			if resp.Body != nil {
+				_ = resp.Body.Close()
+			}
+			t.Cleanup(func() { _ = conn.CloseNow() })
+			require.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+			require.Equal(t, websocket.StatusCode(4400), (&stream{b: b, conn: conn}).closed(), text)
+		}
+	})
+
 	t.Run("The legacy subprotocol is refused", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
