@@ -1,0 +1,142 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/node"
+)
+
+// Release asks to end a reservation.
+type Release struct {
+	Who           iam.Actor
+	TenantID      string
+	ReservationID string
+	Reason        string
+	RequestID     string
+}
+
+// Release ends a reservation with all that it holds, and wakes the drains that waited for it. A released or ended one is left as it is.
+func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
+	if err := id.Tenant("tenantId", rel.TenantID); err != nil {
+		return Outcome{}, err
+	}
+	if err := id.Check(id.Reservation, "reservationId", rel.ReservationID); err != nil {
+		return Outcome{}, err
+	}
+	if err := node.CheckReason(rel.Reason); err != nil {
+		return Outcome{}, err
+	}
+	request, err := iam.NewRequest(rel.Who, rel.RequestID, "reservation.release", []any{rel.TenantID, rel.ReservationID, rel.Reason})
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := b.Authority.OnTenant(ctx, b.DB.Pool(), rel.Who, iam.ReservationsEnd, rel.TenantID); err != nil {
+		return Outcome{}, err
+	}
+	var out Outcome
+	done, err := b.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		out = Outcome{}
+		replay, err := request.BeginTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if replay != nil {
+			return replayed(ctx, tx, rel.TenantID, replay, &out)
+		}
+		if err := tx.Locks(db.LockReservation); err != nil {
+			return err
+		}
+		out.Reservation, err = one(ctx, tx, rel.TenantID, rel.ReservationID, "for no key update")
+		if err != nil {
+			return err
+		}
+		if out.Reservation.State() != Active {
+			if out.Cursor, err = events.Head(ctx, tx); err != nil {
+				return err
+			}
+			request.Finish(tx, false, out.Cursor, rel.ReservationID)
+			return nil
+		}
+		if err := b.releaseTx(ctx, tx, rel, &out); err != nil {
+			return err
+		}
+		request.Finish(tx, true, events.Cursor{}, rel.ReservationID)
+		return nil
+	})
+	return finish(out, done, err)
+}
+
+func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, out *Outcome) error {
+	allocations, err := byReservation(ctx, tx, []string{rel.ReservationID})
+	if err != nil {
+		return err
+	}
+	var nodeIDs, allocationIDs []string
+	for _, a := range allocations[rel.ReservationID] {
+		if a.Live() {
+			nodeIDs, allocationIDs = append(nodeIDs, a.NodeID), append(allocationIDs, a.ID)
+		}
+	}
+	slices.Sort(nodeIDs)
+	nodeIDs = slices.Compact(nodeIDs)
+	nodes, err := node.LockTx(ctx, tx, nodeIDs...)
+	if err != nil {
+		return err
+	}
+	if err := tx.Locks(db.LockNodePart); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, `
+		with freed as (
+			update allocations a set released_at = clock_timestamp() where reservation_id = $1 and `+liveCondition+`)
+		update reservations r set released_at = clock_timestamp(), released_by = $2 where id = $1 returning `+reservationColumns,
+		rel.ReservationID, rel.Who.Name)
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	if out.Reservation, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation]); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	out.Changed = true
+	for _, nodeID := range nodeIDs {
+		owner := rel.TenantID // of a deleted node nobody else is told
+		if n, ok := nodes[nodeID]; ok {
+			owner = n.TenantID
+		}
+		err := events.Append(tx, events.Entry{
+			Type: "reservation.released", TenantID: rel.TenantID, NodeID: nodeID, Actor: rel.Who.Name, Reason: rel.Reason, RequestID: rel.RequestID,
+			Data:     map[string]any{"reservationId": rel.ReservationID, "allocationIds": allocationIDs},
+			Audience: audience(rel.TenantID, owner),
+		})
+		if err != nil {
+			return err
+		}
+		if err := withdrawTx(ctx, tx, rel.TenantID, nodeID); err != nil {
+			return err
+		}
+	}
+	out.Woken, err = b.wakeTx(ctx, tx, nodes)
+	return err
+}
+
+// withdrawTx ends the sight that an allocation gave, when the tenant holds no live one on the node any more.
+func withdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string) error {
+	var holds bool
+	err := tx.QueryRow(ctx, `select exists (select from allocations a where a.node_id = $1 and a.tenant_id = $2 and `+liveCondition+`)`,
+		nodeID, tenant).Scan(&holds)
+	if err != nil {
+		return fmt.Errorf("read what the tenant holds: %w", err)
+	}
+	if holds {
+		return nil
+	}
+	return iam.WithdrawTx(ctx, tx, tenant, nodeID, iam.Allocated)
+}
