@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
@@ -75,6 +77,9 @@ type Config struct {
 	MaxSessions int
 	// MaxPending bounds the connections that hold no session yet; a quarter of them is for one address: 1,024.
 	MaxPending int
+	// HellosPerSecond is how many sessions may begin each second in the long run, as many again at once: 2,000. Who comes beyond waits a little, and is
+	// told to come back when that would not do.
+	HellosPerSecond int
 	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 500.
 	JoinsPerSecond int
 }
@@ -88,6 +93,7 @@ func (c *Config) defaults() {
 	def(&c.Gather, 15*time.Millisecond)
 	def(&c.MaxSessions, 20_000)
 	def(&c.MaxPending, 1024)
+	def(&c.HellosPerSecond, 2000)
 	def(&c.JoinsPerSecond, 500)
 }
 
@@ -108,6 +114,7 @@ type Gateway struct {
 	registry registry
 	opens    opener
 	ends     ender
+	hellos   *rate.Limiter
 	joins    *addresses
 	joining  chan struct{}
 	judging  chan struct{}
@@ -134,6 +141,7 @@ func New(c Config) *Gateway {
 			SessionTicketsDisabled: true,
 		},
 		epoch:    time.Now(),
+		hellos:   rate.NewLimiter(rate.Limit(c.HellosPerSecond), c.HellosPerSecond),
 		joins:    newAddresses(c.JoinsPerSecond),
 		joining:  make(chan struct{}, 32),
 		judging:  make(chan struct{}, 64),

@@ -123,6 +123,10 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 			"this gateway can't see what is revoked now, so it takes no new sessions; try another, or again"))
 		return
 	}
+	if err := g.turn(ctx); err != nil {
+		g.refuse(ctx, w, err)
+		return
+	}
 	leaf := r.TLS.VerifiedChains[0][0]
 	select {
 	case g.judging <- struct{}{}:
@@ -159,6 +163,34 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 		defer g.work.Done()
 		s.run(running)
 	}()
+}
+
+// helloWait is how long a machine waits for its turn before it is told to come back; while it waits it takes a place at the door.
+const helloWait = 2 * time.Second
+
+// turn waits for a session's turn among those that begin.
+func (g *Gateway) turn(ctx context.Context) error {
+	r := g.hellos.Reserve()
+	wait := r.Delay()
+	if wait == 0 {
+		return nil
+	}
+	if wait > helloWait {
+		r.Cancel()
+		return busy(wait+jitter(2*wait), "too many machines connect now; try again")
+	}
+	turn := time.NewTimer(wait)
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		return nil
+	case <-ctx.Done():
+		r.Cancel()
+		return busy(time.Second+jitter(5*time.Second), "too many machines connect now; try again")
+	case <-g.stopping:
+		r.Cancel()
+		return fault.New(fault.Unavailable, nil, "this gateway stops; try another, or again")
+	}
 }
 
 // busy is the refusal for now.

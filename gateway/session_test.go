@@ -27,6 +27,7 @@ import (
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/pki/pkitest"
+	"github.com/better-compute/better-compute/placement"
 )
 
 func TestSession(t *testing.T) {
@@ -505,6 +506,78 @@ func TestInventory(t *testing.T) {
 		b.until(t, "the inventory must be of the new session", `select session_number = 2 from node_inventory where node_id = $1`, m.nodeID)
 		require.Equal(t, 1, count(b.history(t, m.nodeID), "node.inventory"), "an inventory that says nothing new makes no event")
 		require.Equal(t, version, mustNode(t, b, m.nodeID).Version)
+		l.leave(t)
+	})
+
+	t.Run("devices and file systems are known by the hardware's own id: they outlive a restart and a join anew", func(t *testing.T) {
+		t.Parallel()
+		m := b.join(t, "dev1.example")
+		devices := func() []placement.Device {
+			t.Helper()
+			got, err := placement.DevicesOf(t.Context(), b.db.Pool(), []string{m.nodeID})
+			require.NoError(t, err)
+			return got[m.nodeID]
+		}
+		roots := func() []health.StoredRoot {
+			t.Helper()
+			got, err := health.StorageRootsOf(t.Context(), b.db.Pool(), []string{m.nodeID})
+			require.NoError(t, err)
+			return got[m.nodeID]
+		}
+		gpu := func(uuid string, slot uint32) *wire.Gpu {
+			return &wire.Gpu{Uuid: uuid, Index: slot, Model: "A100", MemoryBytes: 40 << 30, PciAddress: "0000:07:00.0"}
+		}
+		report := func(l *link, gpus []*wire.Gpu, systems ...*wire.FileSystem) {
+			t.Helper()
+			l.send(t, inventory(func(i *wire.Inventory) { i.Gpus, i.FileSystems = gpus, systems }))
+		}
+		root := &wire.FileSystem{Path: "/", Uuid: "fs-1", Kind: "ext4", Device: "/dev/sda1", SizeBytes: 1 << 40}
+		data := &wire.FileSystem{Path: "/data", Uuid: "fs-2", Kind: "xfs", Device: "/dev/sdb1", SizeBytes: 1 << 41}
+		l := m.open(t)
+		report(l, []*wire.Gpu{gpu("GPU-1", 0), gpu("GPU-2", 1), gpu("GPU-2", 2), gpu("", 3)}, root, data, root)
+		b.until(t, "two devices", `select count(*) = 2 from devices where node_id = $1`, m.nodeID)
+		first := devices()
+		require.Equal(t, "GPU-2", first[1].UUID)
+		require.Equal(t, 1, first[1].Slot, "of two with one id the first counts")
+		require.Equal(t, int64(40<<30), first[0].MemoryBytes)
+		require.Len(t, roots(), 2)
+		firstRoots := roots()
+		l.leave(t)
+
+		// The credential is lost, the identity is not: the same node, the same devices, though the driver now counts them another way.
+		again := b.newMachine(t, "dev1.example")
+		again.identity = m.identity
+		status, body := again.tryJoin(t, b.token(t))
+		require.Equal(t, http.StatusOK, status, string(body))
+		again.joined(t, body)
+		require.Equal(t, m.nodeID, again.nodeID)
+		require.Equal(t, first, devices(), "joining anew touches none")
+		l = again.open(t)
+		report(l, []*wire.Gpu{gpu("GPU-2", 0), gpu("GPU-1", 1)}, root, data)
+		b.until(t, "the driver's numbers have changed", `select slot = 1 from devices where node_id = $1 and uuid = 'GPU-1'`, m.nodeID)
+		now := devices()
+		require.Len(t, now, 2)
+		require.Equal(t, first[0].FirstSeenAt, now[1].FirstSeenAt, "GPU-1 is the same device")
+		require.Equal(t, firstRoots, roots())
+
+		// A device that is gone is missing and not forgotten, and may come back.
+		report(l, []*wire.Gpu{gpu("GPU-2", 0)}, root)
+		b.until(t, "GPU-1 is missing", `select missing_since is not null from devices where node_id = $1 and uuid = 'GPU-1'`, m.nodeID)
+		require.Nil(t, devices()[0].MissingSince)
+		require.Equal(t, "/data", roots()[1].Path)
+		require.NotNil(t, roots()[1].MissingSince)
+		report(l, []*wire.Gpu{gpu("GPU-2", 0), gpu("GPU-1", 1)}, root, data)
+		b.until(t, "GPU-1 is back", `select missing_since is null from devices where node_id = $1 and uuid = 'GPU-1'`, m.nodeID)
+		require.Equal(t, now, devices())
+		require.Equal(t, firstRoots, roots())
+		l.leave(t)
+
+		// The same hardware under another node is that node's.
+		other := b.join(t, "dev2.example")
+		l = other.open(t)
+		report(l, []*wire.Gpu{gpu("GPU-1", 0)}, root)
+		b.until(t, "one device", `select count(*) = 1 from devices where node_id = $1`, other.nodeID)
+		require.Equal(t, now, devices())
 		l.leave(t)
 	})
 

@@ -18,6 +18,7 @@ import (
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
 )
 
 // Store is the room's verbs on the database.
@@ -148,8 +149,8 @@ type Labeled struct {
 }
 
 // Report stores what a node's daemon measured in the session with that number, and does what follows from it in the same transaction: the labels that
-// come from inventory (node.inventory, when anything is new), the condition clock-skew (node.condition), and the acceptance of a node that is in
-// ADOPTING (node.adopted). A report by a session that is not the node's live one changes nothing.
+// come from inventory (node.inventory, when anything is new), the devices and file systems, the condition clock-skew (node.condition), and the
+// acceptance of a node that is in ADOPTING (node.adopted). A report by a session that is not the node's live one changes nothing.
 func (s *Store) Report(ctx context.Context, nodeID string, session int64, facts Facts) error {
 	facts = facts.sound()
 	body, err := json.Marshal(facts)
@@ -177,7 +178,10 @@ func (s *Store) Report(ctx context.Context, nodeID string, session int64, facts 
 		if err := s.followTx(ctx, tx, n, seen); err != nil {
 			return err
 		}
-		if err := tx.Locks(db.LockNodePart); err != nil {
+		if err := placement.SeeDevicesTx(ctx, tx, nodeID, facts.devices()); err != nil {
+			return err
+		}
+		if err := seeStorageTx(ctx, tx, nodeID, facts.FileSystems); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `

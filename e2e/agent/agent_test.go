@@ -3,6 +3,7 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -241,6 +244,26 @@ func (m *machine) state(t *testing.T, want agent.SessionState) agent.Session {
 	return last
 }
 
+// words keeps what an agent logs.
+type words struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *words) has(text string) func() bool {
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.Contains(w.b.String(), text)
+	}
+}
+
 func TestMachine(t *testing.T) {
 	t.Parallel()
 
@@ -361,6 +384,27 @@ func TestMachine(t *testing.T) {
 		}
 		require.Equal(t, 1, one[int](t, b, `select count(*) from nodes`))
 		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs`))
+	})
+
+	t.Run("G7 agents that a crowded gateway turns away come back when it said, and all get in", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		require.NoError(t, b.stop())
+		b.config.HellosPerSecond = 2
+		b.start(t, b.address)
+		turnedAway := &words{}
+		var nodes []string
+		for range 12 {
+			m := b.machine(t, filepath.Join(t.TempDir(), "state"), func(o *agent.Options) { o.Log = slog.New(slog.NewTextHandler(turnedAway, nil)) })
+			joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
+			require.NoError(t, err)
+			nodes = append(nodes, joined.Credential.NodeID)
+			m.run(t)
+		}
+		for _, nodeID := range nodes {
+			b.isNow(t, nodeID, node.Connected)
+		}
+		require.True(t, turnedAway.has("too many machines connect now")(), "some were turned away")
 	})
 
 	t.Run("a gateway that stops and starts has its machine back", func(t *testing.T) {

@@ -1,13 +1,10 @@
 package agent_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,26 +37,6 @@ func smallDisk(t *testing.T) (dir string, fill, free func()) {
 		}
 	}
 	return dir, fill, func() { require.NoError(t, os.Remove(ballast)) }
-}
-
-// words keeps what an agent logs.
-type words struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *words) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *words) has(text string) func() bool {
-	return func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return strings.Contains(w.b.String(), text)
-	}
 }
 
 func TestFullDisk(t *testing.T) {

@@ -1,0 +1,89 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// Device is a part of a node that can be booked by itself. It is known by the hardware's own id, so it stays the same through restarts and re-joins.
+type Device struct {
+	NodeID string
+	// UUID is the hardware's own.
+	UUID string
+	// Kind is what it is: GPU.
+	Kind string
+	// Slot is the driver's number for it, which can change with a restart.
+	Slot        int
+	Model       string
+	MemoryBytes int64
+	Serial      string
+	PCIAddress  string
+	// FirstSeenAt is when an inventory of the node first showed it.
+	FirstSeenAt time.Time
+	// MissingSince is since when the node's inventory no longer shows it; nil while it does.
+	MissingSince *time.Time
+}
+
+// KindGPU is the kind of accelerators.
+const KindGPU = "GPU"
+
+// SeeDevicesTx takes over which devices a node's newest inventory shows. What it doesn't show is missing from then on, and never forgotten. A device
+// without an id of its own can't be told from another and is left out; of two with one id the first counts. The node is locked.
+func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) error {
+	if err := tx.Locks(db.LockNodePart); err != nil {
+		return err
+	}
+	uuids, kinds, models, serials, addresses := []string{}, []string{}, []string{}, []string{}, []string{}
+	var slots, memory []int64
+	had := map[string]bool{"": true}
+	for _, d := range seen {
+		if had[d.UUID] {
+			continue
+		}
+		had[d.UUID] = true
+		uuids, kinds, models = append(uuids, d.UUID), append(kinds, d.Kind), append(models, d.Model)
+		serials, addresses = append(serials, d.Serial), append(addresses, d.PCIAddress)
+		slots, memory = append(slots, int64(d.Slot)), append(memory, d.MemoryBytes)
+	}
+	_, err := tx.Exec(ctx, `
+		with shown as (
+		  insert into devices as d (node_id, uuid, kind, slot, model, memory_bytes, serial, pci_address, first_seen_at)
+		  select $1, uuid, kind, slot, model, memory, serial, address, clock_timestamp()
+		  from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::text[])
+		    as x(uuid, kind, slot, model, memory, serial, address)
+		  on conflict (node_id, uuid) do update set kind = excluded.kind, slot = excluded.slot, model = excluded.model,
+		    memory_bytes = excluded.memory_bytes, serial = excluded.serial, pci_address = excluded.pci_address, missing_since = null
+		  where (d.kind, d.slot, d.model, d.memory_bytes, d.serial, d.pci_address, d.missing_since)
+		    is distinct from (excluded.kind, excluded.slot, excluded.model, excluded.memory_bytes, excluded.serial, excluded.pci_address, null)
+		)
+		update devices set missing_since = clock_timestamp() where node_id = $1 and uuid <> all($2) and missing_since is null`,
+		nodeID, uuids, kinds, slots, models, memory, serials, addresses)
+	if err != nil {
+		return fmt.Errorf("store the node's devices: %w", err)
+	}
+	return nil
+}
+
+// DevicesOf gives the devices of nodes by node id, each node's by slot; those that are missing too.
+func DevicesOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string][]Device, error) {
+	rows, err := q.Query(ctx, `
+		select node_id, uuid, kind, slot, model, memory_bytes, serial, pci_address, first_seen_at, missing_since
+		from devices where node_id = any($1) order by node_id, missing_since is not null, slot, uuid`, nodeIDs)
+	if err != nil {
+		return nil, fmt.Errorf("read the devices: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Device])
+	if err != nil {
+		return nil, fmt.Errorf("read the devices: %w", err)
+	}
+	out := map[string][]Device{}
+	for _, d := range all {
+		out[d.NodeID] = append(out[d.NodeID], d)
+	}
+	return out, nil
+}
