@@ -200,6 +200,29 @@ func TestLife(t *testing.T) {
 	})
 }
 
+func TestForgetTokens(t *testing.T) {
+	t.Parallel()
+	// What ended long ago goes, and counts as little as before; what lives, or ended lately, stays.
+	b := setup(t)
+	b.grant("alex", "acme", "admin")
+	live, late, old := b.signedIn("alex"), b.signedIn("alex"), b.signedIn("alex")
+	_, err := b.issuer.SignInLink(t.Context(), "alex")
+	require.NoError(t, err)
+	b.exec(`update api_tokens set expires_at = now() - interval '6 days 23 hours' where jti = $1`, late.TokenID)
+	b.exec(`update api_tokens set expires_at = now() - interval '7 days 1 second' where jti = $1`, old.TokenID)
+	b.exec(`insert into sign_in_links (hash, principal, expires_at) values ('old', 'alex', now() - interval '8 days')`)
+	forgotten, err := iam.ForgetTokens(t.Context(), b.db)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, forgotten)
+	var rows int
+	require.NoError(t, b.db.Pool().QueryRow(t.Context(), `select (select count(*) from api_tokens) + (select count(*) from sign_in_links)`).Scan(&rows))
+	require.Equal(t, 3, rows)
+	require.NoError(t, b.issuer.Live(t.Context(), live))
+	for _, who := range []iam.Actor{late, old} {
+		require.Equal(t, fault.Unauthenticated, code(b.issuer.Live(t.Context(), who)))
+	}
+}
+
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	// What is published verifies a token and signs none.
