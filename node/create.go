@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +29,8 @@ type New struct {
 	PoolID string
 	// Hostname is what the machine calls itself.
 	Hostname string
+	// Labels are the operator's that it begins with; CheckLabels has seen them.
+	Labels map[string]string
 	// By is who brought it in.
 	By string
 }
@@ -58,6 +62,9 @@ func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
 	case err != nil:
 		return nil, fmt.Errorf("make the node: %w", err)
 	}
+	if err := labelTx(ctx, tx, made, n.Labels); err != nil {
+		return nil, err
+	}
 	if err := iam.ProjectTx(ctx, tx, made.TenantID, made.ID, iam.Owner); err != nil {
 		return nil, err
 	}
@@ -66,6 +73,25 @@ func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
 		return nil, fmt.Errorf("begin the node's liveness: %w", err)
 	}
 	return made, nil
+}
+
+// labelTx writes the labels that a new node begins with.
+func labelTx(ctx context.Context, tx *db.Tx, n *Node, labels map[string]string) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	var keys, values []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		keys, values = append(keys, key), append(values, labels[key])
+		n.SetLabel(Label{Key: key, Value: labels[key], Source: FromOperator})
+	}
+	_, err := tx.Exec(ctx, `
+		insert into node_labels (node_id, key, value, source) select $1, key, value, 'OPERATOR' from unnest($2::text[], $3::text[]) as x(key, value)`,
+		n.ID, keys, values)
+	if err != nil {
+		return fmt.Errorf("label the node: %w", err)
+	}
+	return nil
 }
 
 // Locked is a node whose row the transaction holds, with who sees it and the database's time after the lock was got.

@@ -38,10 +38,11 @@ func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, h *holder, ma
 	}
 	hash := j.token.SecretHash()
 	var tenant, pool string
+	var labels map[string]string
 	err := tx.QueryRow(ctx, `
 		update join_tokens set used_at = clock_timestamp(), used_by = $2
 		where id = $1 and secret_hash = $3 and used_at is null and revoked_at is null and expires_at > clock_timestamp()
-		returning tenant_id, pool_id`, j.token.ID(), made.node, hash[:]).Scan(&tenant, &pool)
+		returning tenant_id, pool_id, labels`, j.token.ID(), made.node, hash[:]).Scan(&tenant, &pool, &labels)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errLate
 	}
@@ -49,7 +50,7 @@ func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, h *holder, ma
 		return fmt.Errorf("claim the join token: %w", err)
 	}
 	if h == nil {
-		err = s.recordNew(ctx, tx, j, pool, made)
+		err = s.recordNew(ctx, tx, j, pool, labels, made)
 	} else {
 		err = s.recordAgain(ctx, tx, j, h, pool, made)
 	}
@@ -79,8 +80,8 @@ func (j *joining) data(made *cert) joinData {
 	}
 }
 
-func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool string, made *cert) error {
-	n, err := node.CreateTx(ctx, tx, node.New{ID: made.node, Key: j.fingerprint, PoolID: pool, Hostname: j.Hostname, By: j.token.ID()})
+func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool string, labels map[string]string, made *cert) error {
+	n, err := node.CreateTx(ctx, tx, node.New{ID: made.node, Key: j.fingerprint, PoolID: pool, Hostname: j.Hostname, Labels: labels, By: j.token.ID()})
 	if err != nil {
 		return err
 	}

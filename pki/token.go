@@ -14,6 +14,7 @@ import (
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/node"
 )
 
 // How long a join token can be used.
@@ -35,9 +36,11 @@ type JoinToken struct {
 	UsedBy    *string
 	RevokedAt *time.Time
 	RevokedBy *string
+	// Labels are the operator's labels that a new node begins with.
+	Labels map[string]string
 }
 
-const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by` //nolint:gosec // names of columns
+const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by, labels` //nolint:gosec // names of columns
 
 // JoinTokenCreateInput is the input of JoinTokenCreate.
 type JoinTokenCreateInput struct {
@@ -45,6 +48,8 @@ type JoinTokenCreateInput struct {
 	PoolID   string
 	// TTL is how long it can be used: 1 second to 7 days; 0 is TokenTTL.
 	TTL time.Duration
+	// Labels are what a new node is labelled with from its first moment, as its operator's: up to 64. A node that comes back keeps its own.
+	Labels map[string]string `json:",omitempty"`
 	// RequestID makes a repeat within a day harmless; empty for none.
 	RequestID string `json:"-"`
 }
@@ -75,6 +80,13 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 	}
 	if ttl < time.Second || ttl > MaxTokenTTL {
 		return JoinTokenCreated{}, fault.Invalid("ttlSeconds", "must be 1 to 604800", 0)
+	}
+	if err := node.CheckLabels("labels", in.Labels); err != nil {
+		return JoinTokenCreated{}, err
+	}
+	labels := in.Labels
+	if labels == nil {
+		labels = map[string]string{}
 	}
 	request, err := iam.NewRequest(who, in.RequestID, "joinTokenCreate", in)
 	if err != nil {
@@ -107,10 +119,10 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 		}
 		hash := token.SecretHash()
 		rows, err := tx.Query(ctx, `
-			insert into join_tokens (id, tenant_id, pool_id, secret_hash, created_by, created_at, expires_at)
-			select $1, tenant_id, id, $4, $5, at, at + $6 * interval '1 microsecond'
+			insert into join_tokens (id, tenant_id, pool_id, secret_hash, created_by, created_at, expires_at, labels)
+			select $1, tenant_id, id, $4, $5, at, at + $6 * interval '1 microsecond', $7
 			from pools, (select clock_timestamp() as at) clock where id = $2 and tenant_id = $3
-			returning `+tokenColumns, token.ID(), in.PoolID, in.TenantID, hash[:], who.Name, ttl.Microseconds())
+			returning `+tokenColumns, token.ID(), in.PoolID, in.TenantID, hash[:], who.Name, ttl.Microseconds(), labels)
 		if err == nil {
 			out.Token, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[JoinToken])
 		}
@@ -135,15 +147,16 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 
 // tokenData is what events say of a token: never its secret.
 type tokenData struct {
-	JoinTokenID string    `json:"joinTokenId"`
-	PoolID      string    `json:"poolId"`
-	ExpiresAt   time.Time `json:"expiresAt"`
+	JoinTokenID string            `json:"joinTokenId"`
+	PoolID      string            `json:"poolId"`
+	ExpiresAt   time.Time         `json:"expiresAt"`
+	Labels      map[string]string `json:"labels,omitempty"`
 }
 
 func tokenEvent(kind string, t JoinToken, actor, requestID string) events.Entry {
 	return events.Entry{
 		Type: kind, TenantID: t.TenantID, Actor: actor, RequestID: requestID,
-		Data:     tokenData{JoinTokenID: t.ID, PoolID: t.PoolID, ExpiresAt: t.ExpiresAt},
+		Data:     tokenData{JoinTokenID: t.ID, PoolID: t.PoolID, ExpiresAt: t.ExpiresAt, Labels: t.Labels},
 		Audience: events.Audience{Full: []string{t.TenantID}},
 	}
 }

@@ -61,6 +61,34 @@ func TestJoinTokens(t *testing.T) {
 		require.False(t, more)
 		require.Equal(t, []pki.JoinToken{made.Token}, list)
 	})
+	t.Run("a token's labels are the new node's, as its operator's; one that comes back keeps its own", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		withLabels := func(labels map[string]string) string {
+			made, err := b.store.JoinTokenCreate(t.Context(), operator, pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.pool, Labels: labels})
+			require.NoError(t, err)
+			require.Equal(t, labels, made.Token.Labels)
+			return made.Secret
+		}
+		const labelled = `select coalesce(jsonb_object_agg(key, value || ' ' || source), '{}') from node_labels where node_id = $1`
+		m := newMachine(t, "m1")
+		a, err := b.join(t, m, withLabels(map[string]string{"rack": "b7", "fabric/rail": "3"}))
+		require.NoError(t, err)
+		want := map[string]string{"rack": "b7 OPERATOR", "fabric/rail": "3 OPERATOR"}
+		require.Equal(t, want, one[map[string]string](t, b, labelled, a.NodeID))
+		require.Equal(t, 1, one[int](t, b, `select version from nodes where id = $1`, a.NodeID))
+		m.newKey(t)
+		again, err := b.join(t, m, withLabels(map[string]string{"rack": "c1", "row": "2"}))
+		require.NoError(t, err)
+		require.Equal(t, a.NodeID, again.NodeID)
+		require.Equal(t, want, one[map[string]string](t, b, labelled, a.NodeID))
+		for _, labels := range []map[string]string{{"bc.dev/driver": "x"}, {"": "x"}, {"k": "a b"}} {
+			_, err := b.store.JoinTokenCreate(t.Context(), operator, pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.pool, Labels: labels})
+			require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+			require.Equal(t, "labels", fault.From(err).Details["argument"])
+		}
+		require.Equal(t, 2, one[int](t, b, `select count(*) from join_tokens`))
+	})
 	t.Run("a repeated request id makes one token and shows no secret again", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
