@@ -142,7 +142,7 @@ func TestCodes(t *testing.T) {
 }
 
 // TestUnseen: for a caller without sight another tenant's node, a deleted one and one that never was are the same.
-func TestUnseen(t *testing.T) {
+func TestUnseen(t *testing.T) { //nolint:tparallel // the statements are counted
 	t.Parallel()
 	counter := &statements{}
 	b := setup(t, dbtest.With(counter.trace))
@@ -158,7 +158,7 @@ func TestUnseen(t *testing.T) {
 		"nodeDrain":         `mutation($n: ID!) { nodeDrain(input: { tenantId: "other", nodeId: $n }) { changed } }`,
 		"reservationCreate": `mutation($n: ID!) { reservationCreate(input: { tenantId: "other", nodeId: $n }) { changed } }`,
 	} {
-		t.Run("H3 "+name+": one NOT_FOUND by the same statements, and INVALID_INPUT without any for a malformed id", func(t *testing.T) { //nolint:paralleltest // the statements are counted
+		t.Run("H3 "+name+": one NOT_FOUND by the same statements, and INVALID_INPUT without any for a malformed id", func(t *testing.T) {
 			type seen struct {
 				message    string
 				statements []string
@@ -179,12 +179,12 @@ func TestUnseen(t *testing.T) {
 		})
 	}
 
-	t.Run("H3 the owner's tombstone is NOT_FOUND too", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+	t.Run("H3 the owner's tombstone is NOT_FOUND too", func(t *testing.T) {
 		require.Equal(t, "NOT_FOUND", b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { id } }`, object{"n": deleted}).code(t))
 		require.Equal(t, "NOT_FOUND", b.control("nodeCordon", object{"tenantId": "acme", "nodeId": deleted}).code(t))
 	})
 
-	t.Run("H3 nodeChanges: the three are removed alike", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+	t.Run("H3 nodeChanges: the three are removed alike", func(t *testing.T) {
 		conn, err := b.dial(eve, nil)
 		require.NoError(t, err)
 		s := b.subscribeOn(conn, "1", nodeChanges, object{"t": "other", "after": b.list(nil).asOf, "ids": []string{foreign, deleted, never}})
@@ -193,7 +193,7 @@ func TestUnseen(t *testing.T) {
 		require.ElementsMatch(t, []string{foreign, deleted, never}, removed)
 	})
 
-	t.Run("H3 another tenant's join token, pool and reservation are as one that never was", func(t *testing.T) { //nolint:paralleltest // it follows the counts
+	t.Run("H3 another tenant's join token, pool and reservation are as one that never was", func(t *testing.T) {
 		b.authority()
 		token := b.query(`mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { joinToken { id } } }`, object{"p": b.pool}).
 			at(t, "joinTokenCreate", "joinToken", "id").(string)

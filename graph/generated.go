@@ -472,6 +472,7 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
+		DrainChanges   func(childComplexity int, tenantID string, drainIds []string, poolID *string, after *string) int
 		FleetSummary   func(childComplexity int, tenantID string, filter *node.Filter) int
 		NodeChanges    func(childComplexity int, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) int
 		NodeDrained    func(childComplexity int, tenantID string, nodeID *string, after *string) int
@@ -531,6 +532,7 @@ type SubscriptionResolver interface {
 	SecurityEvents(ctx context.Context, tenantID string, nodeID *string, after *string) (<-chan Event, error)
 	NodeChanges(ctx context.Context, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) (<-chan *NodeChangeBatch, error)
 	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (<-chan *FleetSummary, error)
+	DrainChanges(ctx context.Context, tenantID string, drainIds []string, poolID *string, after *string) (<-chan *Drain, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -2396,6 +2398,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StorageRoot.SizeBytes(childComplexity), true
 
+	case "Subscription.drainChanges":
+		if e.ComplexityRoot.Subscription.DrainChanges == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_drainChanges_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.DrainChanges(childComplexity, args["tenantId"].(string), args["drainIds"].([]string), args["poolId"].(*string), args["after"].(*string)), true
 	case "Subscription.fleetSummary":
 		if e.ComplexityRoot.Subscription.FleetSummary == nil {
 			break
@@ -3811,6 +3824,17 @@ type Subscription {
   ): NodeChangeBatch!
   "How the nodes that the tenant sees stand: at once, and then whenever it changes, at most once a second."
   fleetSummary("The tenant that asks." tenantId: ID!, "Which of them." filter: NodeFilter): FleetSummary!
+  "Drains as they are now, whenever one begins, ends, or what it waits for changes. With drainIds each is told at once, and it completes when all have ended; one whose node goes out of sight is NOT_FOUND."
+  drainChanges(
+    "The tenant that asks."
+    tenantId: ID!
+    "Only these, up to 500."
+    drainIds: [ID!]
+    "Only of nodes of that pool."
+    poolId: ID
+    "What happened after it is told first."
+    after: Cursor
+  ): Drain!
 }
 `, BuiltIn: false},
 }
@@ -5231,6 +5255,44 @@ func (ec *executionContext) field_Query_reservations_args(ctx context.Context, r
 		return nil, err
 	}
 	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_drainChanges_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "drainIds",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["drainIds"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "poolId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["poolId"] = arg2
 	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOCursor2ᚖstring(ctx, v)
@@ -13259,6 +13321,50 @@ func (ec *executionContext) fieldContext_Subscription_fleetSummary(ctx context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_drainChanges(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_drainChanges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().DrainChanges(ctx, fc.Args["tenantId"].(string), fc.Args["drainIds"].([]string), fc.Args["poolId"].(*string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Drain) graphql.Marshaler {
+			return ec.marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_drainChanges(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Drain(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_drainChanges_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Tenant_id(ctx context.Context, field graphql.CollectedField, obj *iam.Tenant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18292,6 +18398,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_nodeChanges(ctx, fields[0])
 	case "fleetSummary":
 		return ec._Subscription_fleetSummary(ctx, fields[0])
+	case "drainChanges":
+		return ec._Subscription_drainChanges(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -19014,6 +19122,14 @@ func (ec *executionContext) marshalNDateTime2timeᚐTime(ctx context.Context, se
 		graphql.AddInvalidNullFromMarshaler(ctx, "DateTime!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx context.Context, sel ast.SelectionSet, v *Drain) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Drain!")
+		return graphql.Null
+	}
+	return ec._Drain(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDrainState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐDrainState(ctx context.Context, v any) (node.DrainState, error) {

@@ -192,7 +192,6 @@ var open = map[string]string{
 	"NodeFilter.includeDeleted":      "comes with delete",
 	"NodeUncordonInput.ifCordonedBy": "comes with the automation's own cordons",
 	"Query.fleetMap":                 "comes with the console's map",
-	"Subscription.drainChanges":      "nodeDrained and nodeEvents tell the same of one node; drains as a list come with it",
 }
 
 // TestSchemaContract compares with testdata/contract.graphqls: names and shapes that the schema must hold once the behaviour exists.

@@ -39,13 +39,9 @@ func follow[T any](ctx context.Context, a *API, action iam.Action, tenantID stri
 	if err := events.CheckTypes("types", types); err != nil {
 		return nil, err
 	}
-	var from *events.Cursor
-	if after != nil {
-		c, err := events.ParseCursor("after", *after)
-		if err != nil {
-			return nil, err
-		}
-		from = &c
+	from, err := cursorOf(after)
+	if err != nil {
+		return nil, err
 	}
 	follower, err := a.Log.Follow(ctx, f, from, a.Authority.Reader(who, tenantID, action))
 	if err != nil {
@@ -80,4 +76,16 @@ func follow[T any](ctx context.Context, a *API, action iam.Action, tenantID stri
 		}
 	}()
 	return out, nil
+}
+
+// cursorOf reads where to resume; nil is from now.
+func cursorOf(after *string) (*events.Cursor, error) {
+	if after == nil {
+		return nil, nil //nolint:nilnil // from now
+	}
+	c, err := events.ParseCursor("after", *after)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }

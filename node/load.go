@@ -52,9 +52,11 @@ const (
 	reasonsSQL = `select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
 		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`
 	labelsSQL = `select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`
-	drainsSQL = `select distinct on (node_id) id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''),
-		coalesce(cause, ''), confirmed_by_node from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`
+	drainsSQL = `select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`
 )
+
+// drainColumns are a drain's, in the order of Drain's fields.
+const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node`
 
 func queueParts(b *pgx.Batch, ids []string) {
 	b.Queue(reasonsSQL, ids)

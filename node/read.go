@@ -188,6 +188,12 @@ const seenNodes = `nodes n join pools p on p.id = n.pool_id
 	left join node_liveness l on l.node_id = n.id
 	where n.deleted_at is null`
 
+// allSeenNodes is the same for statements that go through all of them.
+const allSeenNodes = `(select node_id, bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant group by node_id) as seen
+	join nodes n on n.id = seen.node_id join pools p on p.id = n.pool_id
+	left join node_liveness l on l.node_id = n.id
+	where n.deleted_at is null`
+
 // sorting is how an order sorts: by a text that sorts like the value, so that cursors have one shape.
 type sorting struct{ key, direction, beyond string }
 

@@ -41,10 +41,7 @@ func (v *View) reduce() {
 		r.Cordon.By, r.Cordon.Reason = operator, ""
 	}
 	if r.LastDrain != nil {
-		r.LastDrain.By, r.LastDrain.Reason, r.LastDrain.Cause = operator, "", ""
-		if r.LastDrain.EndedBy != "" {
-			r.LastDrain.EndedBy = operator
-		}
+		r.LastDrain.reduce()
 	}
 	for i := range r.Reasons {
 		reason := &r.Reasons[i]
@@ -55,4 +52,11 @@ func (v *View) reduce() {
 	}
 	r.Reasons = slices.CompactFunc(r.Reasons, func(a, b Reason) bool { return a.Name == b.Name })
 	r.Labels = those(r.Labels, func(l Label) bool { return l.Source != FromOperator })
+}
+
+func (d *Drain) reduce() {
+	d.By, d.Reason, d.Cause = operator, "", ""
+	if d.EndedBy != "" {
+		d.EndedBy = operator
+	}
 }

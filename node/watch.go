@@ -28,7 +28,7 @@ func (s *Store) Matching(ctx context.Context, tenant string, f *Filter, ids []st
 // MatchingIDs gives the ids of all nodes that the tenant sees now and that the filter lets through, and of each whether the tenant owns it.
 func (s *Store) MatchingIDs(ctx context.Context, tenant string, f *Filter) (map[string]bool, error) {
 	q := f.query(tenant)
-	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+seenNodes+q.where(), q.args)
+	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+allSeenNodes+q.where(), q.args)
 	if err != nil {
 		return nil, fmt.Errorf("read which nodes match: %w", err)
 	}
@@ -54,6 +54,44 @@ func (s *Store) SightMark(ctx context.Context, tenant string) (string, error) {
 		return "", fmt.Errorf("read what the tenant sees: %w", err)
 	}
 	return mark, nil
+}
+
+// DrainView is a drain as a tenant sees it, with its node. It need not be the node's newest.
+type DrainView struct {
+	*Drain
+	Node *View
+}
+
+// Drains gives those of the drains whose nodes the tenant sees now, in the order of their ids; for what already decided that the caller may read them.
+func (s *Store) Drains(ctx context.Context, tenant string, ids []string) ([]DrainView, error) {
+	rows, err := s.DB.Pool().Query(ctx, "select "+drainColumns+" from node_drains where id = any($1) order by id", ids)
+	if err != nil {
+		return nil, fmt.Errorf("read the drains: %w", err)
+	}
+	drains, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Drain])
+	if err != nil {
+		return nil, fmt.Errorf("read the drains: %w", err)
+	}
+	nodes := make([]string, len(drains))
+	for i, d := range drains {
+		nodes[i] = d.NodeID
+	}
+	views, err := s.Views(ctx, tenant, nodes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]DrainView, 0, len(drains))
+	for _, d := range drains {
+		v := views[d.NodeID]
+		if v == nil {
+			continue
+		}
+		if !v.Full {
+			d.reduce()
+		}
+		out = append(out, DrainView{Drain: d, Node: v})
+	}
+	return out, nil
 }
 
 // Counts is how many of a set of nodes there are, and how many of them stand where on each axis. A value that no node has is absent.
@@ -118,7 +156,7 @@ func (s *Store) Summary(ctx context.Context, tenant string, f *Filter) (*Summary
 			select count(*) as many, pool_id, tenant_id, name, created_at, provision_state, connectivity, placeable, cordoned, draining, maintenance
 			from (select p.id as pool_id, p.tenant_id, p.name, p.created_at, n.provision_state, n.connectivity, n.cordoned, n.maintenance,
 			             `+placeableSQL+` as placeable, `+drainingSQL+` as draining
-			      from `+seenNodes+q.where()+`) as seen_nodes
+			      from `+allSeenNodes+q.where()+`) as seen_nodes
 			group by pool_id, tenant_id, name, created_at, provision_state, connectivity, placeable, cordoned, draining, maintenance
 		) as k on true
 		order by k.name, k.pool_id`, q.args)
