@@ -19,7 +19,8 @@
 //
 // Who sees what. An event names its audience as it was when it was written, tenants that see the whole and tenants that see a reduced form,
 // fixed for ever: sight that a tenant loses later does not hide what it had seen, and sight that it gains opens no past. A tenant that is in
-// neither list never gets the event, from no source. What a reader gets of an event in its audience is up to its [Visibility].
+// neither list never gets the event, from no source. A security event has only readers of the whole. What a reader gets of an event in its
+// audience is up to its [Visibility].
 //
 // Catch-up and live are the same loop. A follower sends everything after its position and then waits for a nudge. What it sends comes from the
 // ring of the process, which holds the newest events, and else from the database in pages; a reader that falls behind costs no memory.

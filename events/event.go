@@ -66,9 +66,15 @@ type Entry struct {
 	Audience Audience
 }
 
+// security begins the types of events about trust. They are for those who see the whole, and for nobody else.
+const security = "security."
+
 // Append collects an event. It is written in the transaction's final batch, so that it commits with the state it tells of or not at all, and
-// the clock row is held for that one round trip only.
+// the clock row is held for that one round trip only. A security event has no reduced audience, whatever the entry says.
 func Append(tx *db.Tx, e Entry) error {
+	if strings.HasPrefix(e.Type, security) {
+		e.Audience.Reduced = nil
+	}
 	data := []byte("{}")
 	if e.Data != nil {
 		var err error

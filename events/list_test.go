@@ -115,3 +115,16 @@ func TestListActor(t *testing.T) {
 	require.Equal(t, []int64{1}, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "guest"}, First: 5}))
 	require.Empty(t, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "guest"}, Actor: "alex", First: 5}))
 }
+
+func TestSecurityAudience(t *testing.T) {
+	t.Parallel()
+	// Whoever writes a security event, and by which way: a guest of the node never gets it.
+	d := dbtest.New(t)
+	for _, kind := range []string{"security.node.quarantined", "node.cordoned"} {
+		e := entry("acme", "node_a", kind)
+		e.Audience = events.Audience{Full: []string{"acme"}, Reduced: []string{"guest"}}
+		write(t, d, e)
+	}
+	require.Equal(t, []int64{1, 2}, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "acme"}, First: 5, Order: events.OldestFirst}))
+	require.Equal(t, []int64{2}, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "guest"}, First: 5}))
+}
