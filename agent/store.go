@@ -108,8 +108,12 @@ func (s *store) newest(record string) (payload []byte, revision uint64, found bo
 		if absent {
 			return nil, 0, false, nil
 		}
+		way := "join anew with --reset --yes"
+		if record == credentialRecord { // its loss is not the identity's
+			way = "remove it and run bcd join with a fresh join token, which keeps the node's id"
+		}
 		return nil, 0, false, fault.New(fault.InvalidState, fault.Details{"path": path},
-			"%s is %w and no whole copy is beside it; restore it from a backup, or join anew with --reset --yes", path, errDamaged)
+			"%s is %w and no whole copy is beside it; restore it from a backup, or %s", path, errDamaged, way)
 	}
 	s.log.Warn("the record is taken from a copy", "record", record, "copy", source)
 	return payload, revision, true, nil

@@ -307,6 +307,22 @@ func TestD11Modes(t *testing.T) {
 	})
 }
 
+// A damaged credential costs a new certificate, not the identity: its sentence must not lead to a new node.
+func TestD13DamagedRecordsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for record, says := range map[string]string{identityRecord: "--reset --yes", credentialRecord: "keeps the node's id"} {
+		require.NoError(t, os.WriteFile(s.path(record), []byte("damaged"), fileMode))
+		var n note
+		_, err := s.read(record, &n)
+		require.ErrorIs(t, err, errDamaged)
+		require.ErrorContains(t, err, says)
+		if record == credentialRecord {
+			require.NotContains(t, err.Error(), "--reset")
+		}
+	}
+}
+
 func TestMoveAside(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

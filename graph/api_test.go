@@ -3,7 +3,10 @@ package graph_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +254,25 @@ func TestLimits(t *testing.T) {
 			`{"query":"`+strings.Repeat("x", 10<<20)+`"}`)
 		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 		require.Equal(t, "RESOURCE_EXHAUSTED", a.code(t))
+	})
+	t.Run("H2 a slow body ends within 15 s, also where none is read", func(t *testing.T) {
+		t.Parallel()
+		for _, head := range []string{
+			"GET /healthz HTTP/1.1\r\nContent-Length: 1000", "PUT /graphql HTTP/1.1\r\nContent-Length: 1000", "GET /nowhere HTTP/1.1\r\nTransfer-Encoding: chunked",
+			"POST /graphql HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000",
+		} {
+			t.Run(head, func(t *testing.T) {
+				t.Parallel()
+				conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
+				require.NoError(t, err)
+				defer func() { _ = conn.Close() }()
+				_, err = io.WriteString(conn, head+"\r\nHost: "+conn.RemoteAddr().String()+"\r\n\r\n")
+				require.NoError(t, err)
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(15*time.Second)))
+				_, err = io.Copy(io.Discard, conn)
+				require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the server let it wait")
+			})
+		}
 	})
 	t.Run("A body that is no JSON is not written to the log", func(t *testing.T) {
 		t.Parallel()

@@ -53,6 +53,10 @@ func guard(hosts Hosts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, request := withRequestID(r.Context())
 		r = r.WithContext(ctx)
+		if r.ContentLength != 0 {
+			// Also for what takes no body: the server reads it to its end before it answers. A POST's reader takes the bound back.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyBound))
+		}
 		header := w.Header()
 		header.Set("X-Request-Id", request)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -158,7 +162,9 @@ func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(bodyBound))
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		_ = control.SetReadDeadline(time.Time{})
+		if err == nil {
+			_ = control.SetReadDeadline(time.Time{}) // else it stays, since the server reads on before it answers
+		}
 		var large *http.MaxBytesError
 		switch {
 		case errors.As(err, &large):

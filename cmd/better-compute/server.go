@@ -94,9 +94,8 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		stopLog()
 		<-logDone
 	}()
-	if err := s.parts(running, g, r, listeners, later, log, out); err != nil {
-		return errors.Join(err, g.Wait())
-	}
+	// In the group, so that a part that can't start ends those that have.
+	g.Go(func() error { return s.parts(running, g, r, listeners, later, log, out) })
 	err = g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		log.InfoContext(context.WithoutCancel(ctx), "stopped")

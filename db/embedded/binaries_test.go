@@ -193,3 +193,13 @@ func FuzzLinks(f *testing.F) {
 		}
 	})
 }
+
+// Of what initdb says when it fails, the line that names the fault is shown, not the tidying up after it.
+func TestTellingLine(t *testing.T) {
+	t.Parallel()
+	said := "creating configuration files ... ok\nrunning bootstrap script ... PANIC:  could not write to file \"x\": No space left on device\n" +
+		"child process exited with exit code 134\ninitdb: removing contents of data directory \"/d\"\n"
+	require.Contains(t, tellingLine([]byte(said)), "No space left on device")
+	require.Contains(t, tellingLine([]byte("initdb: error: could not create directory: No space left on device\ninitdb: removing contents\n")), "No space left on device")
+	require.Equal(t, "what it said last", tellingLine([]byte("first\nwhat it said last\n")))
+}

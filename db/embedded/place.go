@@ -175,7 +175,7 @@ func (p *place) initialise(ctx context.Context, bin binaries, durable bool) erro
 	}
 	out, err := p.who.as(exec.CommandContext(ctx, filepath.Join(bin.dir, "initdb"), args...)).CombinedOutput()
 	if err != nil {
-		return fault.Because(fault.Unavailable, fmt.Errorf("initdb: %w: %s", err, out), nil, "PostgreSQL could not make a database in %s: %s", fresh, lastLine(out))
+		return fault.Because(fault.Unavailable, fmt.Errorf("initdb: %w: %s", err, out), nil, "PostgreSQL could not make a database in %s: %s", fresh, tellingLine(out))
 	}
 	if err := os.Rename(fresh, p.pg); err != nil {
 		return badDir(p.dir, "no database can be made in %s: %w", p.dir, err)
@@ -383,6 +383,16 @@ func syncDir(dir string) error {
 		return badDir(dir, "the data directory %s cannot be written: %w", dir, err)
 	}
 	return nil
+}
+
+// tellingLine is the first that names a fault: what follows it in initdb's words is only the tidying up.
+func tellingLine(out []byte) string {
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "error: ") || strings.Contains(line, "FATAL: ") || strings.Contains(line, "PANIC: ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(out)
 }
 
 func lastLine(out []byte) string {
