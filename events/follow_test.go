@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,9 @@ func TestFilter(t *testing.T) {
 	for i, f := range filters {
 		var want []int64
 		for n, e := range written {
+			if strings.HasPrefix(e.Type, "security.") {
+				e.Audience.Reduced = nil // as Append writes it
+			}
 			if passes(f, e) {
 				want = append(want, start.Position+1+int64(n))
 			}
