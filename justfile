@@ -23,7 +23,7 @@ up *args: build
 
 # Everything CI runs, with its own set-up; prints the seconds of each step.
 test:
-    @tools/test.sh setup console build tools unit unit-15 console-test main-job secrets bench-smoke check-generated requirements lint
+    @tools/test.sh setup console build tools unit unit-15 console-test main-job up-twice secrets bench-smoke check-generated requirements lint
 
 # Go tests, all or of some packages: just unit ./node ./controls
 unit *packages="./...": tools
@@ -46,6 +46,10 @@ e2e: setup console build
 # The main job from end to end on a scratch directory: serve, join, book, drain, kill, start again, release, node.drained once.
 main-job: build
     e2e/main-job
+
+# `just up` twice on scratch directories, and as a user without rights when root runs it: the same node both times.
+up-twice: build
+    e2e/up
 
 # Fuzz each parser of outside bytes for a while: just fuzz 1m
 fuzz time="20s":
