@@ -16,16 +16,31 @@ with n as (
 insert into events (position, at, id, type, tenant_id, node_id, actor, data, full_for, reduced_for)
 select clock.position, clock.at, 'evt_bench', 'bench.written', 'bench', n.id, 'bench', '{}', '{}', '{}' from n, clock`
 
-func (r *rig) bare(ctx context.Context, nodeID string) func() (time.Duration, error) {
-	return func() (time.Duration, error) {
+func (r *rig) bare(ctx context.Context, nodeID string) error {
+	_, err := r.pool.Exec(ctx, bareWrite, nodeID)
+	return err
+}
+
+// bareOne is the floor's round of a benchmark of single operations.
+func (r *rig) bareOne(each int, nodeID string) side {
+	return side{zero, timed(each, func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
-		_, err := r.pool.Exec(ctx, bareWrite, nodeID)
+		err := r.bare(ctx, nodeID)
 		return time.Since(began), err
+	})}
+}
+
+// toggle cordons the node, or uncordons it.
+func (r *rig) toggle(ctx context.Context, nodeID string, on bool) error {
+	query := "mutation($i: NodeCordonInput!) { nodeCordon(input: $i) { changed cursor } }"
+	if !on {
+		query = "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed cursor } }"
 	}
+	return r.call(ctx, query, map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": nodeID, "reason": "bench"}}, nil)
 }
 
 // cordon measures from sending the mutation until a websocket subscriber in another process has the event.
-func cordon(ctx context.Context, r *rig, rounds, each int) ([]Row, error) {
+func cordon(ctx context.Context, r *rig, s size) ([]Row, error) {
 	ids, err := r.nodes(ctx, 2)
 	if err != nil {
 		return nil, err
@@ -36,23 +51,39 @@ func cordon(ctx context.Context, r *rig, rounds, each int) ([]Row, error) {
 	}
 	defer end()
 	on := false
-	work := func() (time.Duration, error) {
+	work := func(ctx context.Context) (time.Duration, error) {
 		on = !on
-		query := "mutation($i: NodeCordonInput!) { nodeCordon(input: $i) { changed cursor } }"
-		if !on {
-			query = "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed cursor } }"
-		}
-		began := time.Now()
-		failed := make(chan error, 1)
-		go func() {
-			failed <- r.call(ctx, query, map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": ids[0], "reason": "bench"}}, nil)
-		}()
-		if err := await(ctx, seen, ids[0]); err != nil {
-			return 0, err
-		}
-		took := time.Since(began)
-		return took, <-failed
+		return until(ctx, seen, ids[0], func() error { return r.toggle(ctx, ids[0], on) })
 	}
-	row, err := pairs("cordon", rounds, each, r.cpu, work, r.bare(ctx, ids[1]))
+	row, err := pairs(ctx, "cordon", s.rounds, median, side{r.cpu, timed(s.each, work)}, r.bareOne(s.each, ids[1]))
+	return []Row{row}, err
+}
+
+// until gives the time from the begin of an act until the node's event is there, and waits for the act's own end.
+func until(ctx context.Context, events <-chan string, nodeID string, act func() error) (time.Duration, error) {
+	began := time.Now()
+	failed := make(chan error, 1)
+	go func() { failed <- act() }()
+	if err := await(ctx, events, nodeID); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	return took, <-failed
+}
+
+// cordon16 measures how many mutations a second 16 clients get, each on a node of its own. The floor is the same changes as bare statements over 16
+// connections; its clock row orders the commits just as the log's does.
+func cordon16(ctx context.Context, r *rig, s size) ([]Row, error) {
+	ids, err := r.nodes(ctx, 2*s.n)
+	if err != nil {
+		return nil, err
+	}
+	on := make([]bool, s.n)
+	work := together(s.n, s.each, func(ctx context.Context, c, _ int) error {
+		on[c] = !on[c]
+		return r.toggle(ctx, ids[c], on[c])
+	})
+	floor := together(s.n, s.each, func(ctx context.Context, c, _ int) error { return r.bare(ctx, ids[s.n+c]) })
+	row, err := pairs(ctx, "cordon-16", s.rounds, perSecond, side{r.cpu, work}, side{zero, floor})
 	return []Row{row}, err
 }

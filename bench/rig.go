@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,19 +25,24 @@ import (
 	"github.com/better-compute/better-compute/id"
 )
 
-// rig is what a benchmark runs on: a PostgreSQL with fsync, the server in a process of its own, a subscriber in this one, and a bare connection for
+// rig is what a benchmark runs on: a PostgreSQL with fsync, the server in a process of its own, a subscriber in this one, and bare connections for
 // the floors.
 type rig struct {
 	dir      string
+	program  string
 	postgres *embedded.Server
 	server   *exec.Cmd
 	url      string
+	gateway  string
 	token    string
 	pool     *pgxpool.Pool
 	http     *http.Client
 }
 
 const tenant = "default"
+
+// connections is how many there are to the API, and to the database for the floors.
+const connections = 20
 
 func start(ctx context.Context, program string) (_ *rig, err error) {
 	base := "/var/lib"
@@ -48,7 +53,10 @@ func start(ctx context.Context, program string) (_ *rig, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{dir: dir, http: &http.Client{Timeout: 20 * time.Second}}
+	r := &rig{
+		dir: dir, program: program,
+		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: connections}},
+	}
 	defer func() {
 		if err != nil {
 			r.stop()
@@ -61,35 +69,68 @@ func start(ctx context.Context, program string) (_ *rig, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.pool, err = pgxpool.New(ctx, r.postgres.URL()); err != nil {
+	config, err := pgxpool.ParseConfig(r.postgres.URL())
+	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	r.server = exec.CommandContext(ctx, program, "serve", "--data-dir", data, "--database-url", r.postgres.URL(),
-		"--listen", "127.0.0.1:0", "--gateway-listen", "127.0.0.1:0")
+	config.MaxConns = connections
+	if r.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	if r.gateway, err = freeAddress(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.serve(ctx)
+}
+
+// freeAddress gives one that nobody listens on. The gateway tells its own only in its log.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (r *rig) data() string { return filepath.Join(r.dir, "data") }
+
+// serve starts the server and waits until it is ready. Settings of its environment may be added.
+func (r *rig) serve(ctx context.Context, env ...string) error {
+	_ = os.Remove(filepath.Join(r.data(), "address"))
+	r.server = exec.CommandContext(ctx, r.program, "serve", "--data-dir", r.data(), "--database-url", r.postgres.URL(),
+		"--listen", "127.0.0.1:0", "--gateway-listen", r.gateway)
 	r.server.Cancel = func() error { return r.server.Process.Signal(syscall.SIGTERM) }
 	r.server.WaitDelay = 10 * time.Second
-	r.server.Stderr = os.Stderr
-	if os.Getenv("BENCH_LOG") == "" {
-		r.server.Stderr = nil
+	r.server.Env = append(os.Environ(), env...)
+	if os.Getenv("BENCH_LOG") != "" {
+		r.server.Stderr = os.Stderr
 	}
 	if err := r.server.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	for range 300 {
-		address, _ := os.ReadFile(filepath.Join(data, "address"))
-		token, _ := os.ReadFile(filepath.Join(data, "admin.token"))
+		address, _ := os.ReadFile(filepath.Join(r.data(), "address"))
+		token, _ := os.ReadFile(filepath.Join(r.data(), "admin.token"))
 		r.url, r.token = strings.TrimSpace(string(address)), strings.TrimSpace(string(token))
 		if r.url != "" && r.ready(ctx) {
-			return r, nil
+			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
-	return nil, errors.New("the server did not become ready within 30 s")
+	return errors.New("the server did not become ready within 30 s")
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
 }
 
 func (r *rig) ready(ctx context.Context) bool {
@@ -105,11 +146,15 @@ func (r *rig) ready(ctx context.Context) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-func (r *rig) stop() {
+func (r *rig) halt() {
 	if r.server != nil && r.server.Process != nil {
 		_ = r.server.Process.Signal(syscall.SIGTERM)
 		_ = r.server.Wait()
 	}
+}
+
+func (r *rig) stop() {
+	r.halt()
 	if r.pool != nil {
 		r.pool.Close()
 	}
@@ -120,32 +165,24 @@ func (r *rig) stop() {
 }
 
 // cpu gives how much CPU the server has used.
-func (r *rig) cpu() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.server.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond
-}
+func (r *rig) cpu() time.Duration { return cpuOf(r.server.Process.Pid)() }
+
+// zero is the clock of a side whose CPU does not count.
+func zero() time.Duration { return 0 }
 
 // nodes makes adopted nodes without machines.
 func (r *rig) nodes(ctx context.Context, n int) ([]string, error) {
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = id.New(id.Node)
-		_, err := r.pool.Exec(ctx, `
-			with made as (
-				insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
-				select $1, $1, $2, id, 'bench-' || $1, 'ADOPTED', 'TRUSTED', 'bench' from pools where tenant_id = $2 limit 1 returning id)
-			insert into node_projection (tenant_id, node_id, relation) select $2, id, 'OWNER' from made`, ids[i], tenant)
-		if err != nil {
-			return nil, err
-		}
 	}
-	return ids, nil
+	_, err := r.pool.Exec(ctx, `
+		with made as (
+			insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
+			select x, x, $2, (select id from pools where tenant_id = $2 limit 1), 'bench-' || x, 'ADOPTED', 'TRUSTED', 'bench'
+			from unnest($1::text[]) as x returning id)
+		insert into node_projection (tenant_id, node_id, relation) select $2, id, 'OWNER' from made`, ids, tenant)
+	return ids, err
 }
 
 // call runs a GraphQL operation.
@@ -185,39 +222,46 @@ func (r *rig) call(ctx context.Context, query string, variables map[string]any, 
 	return json.Unmarshal(answer.Data, into)
 }
 
-// subscribe follows the events of those types and gives the node id of each.
-func (r *rig) subscribe(ctx context.Context, types ...string) (<-chan string, func(), error) {
-	header := http.Header{"Authorization": {"Bearer " + r.token}}
+// message is one of graphql-transport-ws.
+type message struct {
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// follow opens a websocket that follows the events of those types, over a client of its own if there is one.
+func (r *rig) follow(ctx context.Context, client *http.Client, types ...string) (*websocket.Conn, error) {
 	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/graphql", &websocket.DialOptions{
-		HTTPHeader: header, Subprotocols: []string{"graphql-transport-ws"},
+		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + r.token}}, Subprotocols: []string{"graphql-transport-ws"},
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if resp.Body != nil {
 		_ = resp.Body.Close()
 	}
 	conn.SetReadLimit(1 << 20)
-	type message struct {
-		ID      string          `json:"id,omitempty"`
-		Type    string          `json:"type"`
-		Payload json.RawMessage `json:"payload,omitempty"`
-	}
 	if err := wsjson.Write(ctx, conn, message{Type: "connection_init"}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var m message
 	if err := wsjson.Read(ctx, conn, &m); err != nil || m.Type != "connection_ack" {
-		return nil, nil, fmt.Errorf("no connection_ack but %s: %w", m.Type, err)
+		return nil, fmt.Errorf("no connection_ack but %s: %w", m.Type, err)
 	}
 	payload, err := json.Marshal(map[string]any{
 		"query":     "subscription($t: ID!, $types: [String!]) { nodeEvents(tenantId: $t, types: $types) { nodeId type } }",
 		"variables": map[string]any{"t": tenant, "types": types},
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := wsjson.Write(ctx, conn, message{ID: "1", Type: "subscribe", Payload: payload}); err != nil {
+	return conn, wsjson.Write(ctx, conn, message{ID: "1", Type: "subscribe", Payload: payload})
+}
+
+// subscribe follows the events of those types and gives the node id of each.
+func (r *rig) subscribe(ctx context.Context, types ...string) (<-chan string, func(), error) {
+	conn, err := r.follow(ctx, nil, types...)
+	if err != nil {
 		return nil, nil, err
 	}
 	out := make(chan string, 1024)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGoals(t *testing.T) {
+	t.Parallel()
+
+	t.Run("Each goal is of a row that exists, and bounds it from one side", func(t *testing.T) {
+		t.Parallel()
+		goals, err := readGoals()
+		require.NoError(t, err)
+		rows := map[string]bool{"drain-empty": true, "drain-release": true} // the rows of drain
+		for _, b := range benchmarks {
+			rows[b.name] = true
+		}
+		for name, g := range goals {
+			require.True(t, rows[name], name)
+			require.True(t, (g.Most > 0) != (g.Least > 0), name)
+		}
+	})
+
+	t.Run("A check lets a goal be missed by half, from either side", func(t *testing.T) {
+		t.Parallel()
+		most, least := Goal{Most: 2}, Goal{Least: 0.6}
+		require.True(t, most.within(Row{Ratio: 3}, slack))
+		require.False(t, most.within(Row{Ratio: 3.1}, slack))
+		require.True(t, least.within(Row{Ratio: 0.4}, slack))
+		require.False(t, least.within(Row{Ratio: 0.39}, slack))
+		require.True(t, Goal{Most: 4, Of: "p50"}.within(Row{Ratio: 100, P50: 4}, 1))
+	})
+
+	t.Run("A busy machine fails no row of times, and every row of CPU", func(t *testing.T) {
+		t.Parallel()
+		quiet, busy := Row{}, Row{Load: float64(runtime.NumCPU())}
+		times, cpu := Goal{Most: 2}, Goal{Most: 2, CPU: true}
+		require.True(t, times.judged(quiet))
+		require.False(t, times.judged(busy))
+		require.False(t, times.judged(Row{Noisy: true}))
+		require.True(t, cpu.judged(busy))
+		require.False(t, Goal{Most: 2, CPU: true, Later: true}.judged(quiet))
+		require.False(t, Goal{}.judged(quiet))
+	})
+}

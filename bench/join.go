@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/gateway/wire"
+	"github.com/better-compute/better-compute/id"
+)
+
+// joiner is a machine that is ready to join: its keys and its request are made before anything is measured.
+type joiner struct {
+	token    wire.Token
+	identity ed25519.PrivateKey
+	key      *ecdsa.PrivateKey
+	csr      []byte
+}
+
+// joiners makes machines, with a token for each.
+func (r *rig) joiners(ctx context.Context, n int) ([]joiner, error) {
+	made := make([]joiner, n)
+	ids, hashes := make([]string, n), make([][]byte, n)
+	for i := range made {
+		j := &made[i]
+		var err error
+		if j.token, err = wire.NewToken(id.New(id.JoinToken)); err != nil {
+			return nil, err
+		}
+		hash := j.token.SecretHash()
+		ids[i], hashes[i] = j.token.ID(), hash[:]
+		if _, j.identity, err = ed25519.GenerateKey(rand.Reader); err != nil {
+			return nil, err
+		}
+		if j.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return nil, err
+		}
+		if j.csr, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, j.key); err != nil {
+			return nil, err
+		}
+	}
+	_, err := r.pool.Exec(ctx, `
+		insert into join_tokens (id, tenant_id, pool_id, secret_hash, created_by, created_at, expires_at)
+		select x.id, $1, (select id from pools where tenant_id = $1 limit 1), x.hash, 'bench', now(), now() + interval '1 day'
+		from unnest($2::text[], $3::bytea[]) as x (id, hash)`, tenant, ids, hashes)
+	return made, err
+}
+
+// door is how machines reach the gateway.
+type door struct {
+	address string
+	roots   *x509.CertPool
+	name    string
+}
+
+func (r *rig) door(ctx context.Context) (*door, error) {
+	text, err := os.ReadFile(filepath.Join(r.data(), "pki", "root.crt"))
+	if err != nil {
+		return nil, err
+	}
+	d := &door{address: r.gateway, roots: x509.NewCertPool()}
+	if !d.roots.AppendCertsFromPEM(text) {
+		return nil, errors.New("root.crt holds no certificate")
+	}
+	var domain string
+	err = r.pool.QueryRow(ctx, `select trust_domain from cas where retired_at is null`).Scan(&domain)
+	d.name = wire.GatewayName(domain)
+	return d, err
+}
+
+func (d *door) dial(ctx context.Context, certificates ...tls.Certificate) (*tls.Conn, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: d.roots, ServerName: d.name, Certificates: certificates}}
+	conn, err := dialer.DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return nil, err
+	}
+	secured, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil, fmt.Errorf("a TLS dial gave a %T", conn)
+	}
+	return secured, nil
+}
+
+// oneConnection gives a client that uses this connection.
+func oneConnection(conn net.Conn) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true, DisableCompression: true,
+	}}
+}
+
+// join is a machine's whole join: connection, proof, request, answer.
+func (d *door) join(ctx context.Context, j joiner) (wire.JoinAnswer, error) {
+	var answer wire.JoinAnswer
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer conn.Close()
+	state := conn.ConnectionState()
+	exporter, err := state.ExportKeyingMaterial(wire.JoinExporterLabel, nil, wire.ExporterSize)
+	if err != nil {
+		return answer, err
+	}
+	public, ok := j.identity.Public().(ed25519.PublicKey)
+	if !ok {
+		return answer, errors.New("no Ed25519 key")
+	}
+	body, err := json.Marshal(wire.JoinRequest{
+		Token: j.token.Text(), CSR: j.csr, IdentityKey: public, Proof: ed25519.Sign(j.identity, wire.JoinProof(exporter, j.csr, j.token.ID())),
+		Print: wire.JoinPrint{MachineID: j.token.ID(), BootID: "boot"}, Hostname: "bench", AgentVersion: "bench", Clock: time.Now(),
+	})
+	if err != nil {
+		return answer, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://gateway"+wire.JoinPath, bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := oneConnection(conn).Do(req)
+	if err != nil {
+		return answer, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("join: %s: %s", resp.Status, text)
+	}
+	return answer, json.Unmarshal(text, &answer)
+}
+
+// certificate is the joined machine's, for its sessions.
+func (j joiner) certificate(answer wire.JoinAnswer) tls.Certificate {
+	c := tls.Certificate{PrivateKey: j.key}
+	for block, rest := pem.Decode([]byte(answer.Certificate)); block != nil; block, rest = pem.Decode(rest) {
+		c.Certificate = append(c.Certificate, block.Bytes)
+	}
+	return c
+}
+
+// join measures how many machines a second join over n connections at once, each by a whole HTTPS request of its own. The floor is a loop that checks
+// the request, signs, and writes the same rows with the clock's and the event's in one pipelined transaction.
+func join(ctx context.Context, r *rig, s size) ([]Row, error) {
+	each := s.n * s.each
+	machines, err := r.joiners(ctx, 2*each*(s.rounds+1))
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.door(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := newFloorCA()
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	batch := func() []joiner {
+		next += each
+		return machines[next-each : next]
+	}
+	work := func(ctx context.Context) (round, error) {
+		mine := batch()
+		return together(s.n, s.each, func(ctx context.Context, c, i int) error {
+			_, err := d.join(ctx, mine[c*s.each+i])
+			return err
+		})(ctx)
+	}
+	floor := func(ctx context.Context) (round, error) {
+		mine := batch()
+		return together(s.n, s.each, func(ctx context.Context, c, i int) error { return r.bareJoin(ctx, ca, mine[c*s.each+i]) })(ctx)
+	}
+	row, err := pairs(ctx, "join", s.rounds, perSecond, side{r.cpu, work}, side{ownCPU, floor})
+	return []Row{row}, err
+}
+
+// floorCA signs as the gateway's authority does, without its checks.
+type floorCA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newFloorCA() (*floorCA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return &floorCA{cert: cert, key: key}, err
+}
+
+func (ca *floorCA) sign(csrDER []byte, nodeID string) ([]byte, error) {
+	csr, err := x509.ParseCertificateRequest(csrDER)
+	if err != nil {
+		return nil, err
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	return x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, NotBefore: time.Now(), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "spiffe", Host: "bench", Path: "/node/" + nodeID}},
+	}, ca.cert, csr.PublicKey, ca.key)
+}
+
+func (r *rig) bareJoin(ctx context.Context, ca *floorCA, j joiner) error {
+	nodeID := id.New(id.Node)
+	der, err := ca.sign(j.csr, nodeID)
+	if err != nil {
+		return err
+	}
+	public, ok := j.identity.Public().(ed25519.PublicKey)
+	if !ok {
+		return errors.New("no Ed25519 key")
+	}
+	hash, serial := j.token.SecretHash(), sha256.Sum256(der)
+	fingerprint := wire.Fingerprint(public)
+	b := &pgx.Batch{} // a batch is one transaction
+	b.Queue(`update join_tokens set used_at = clock_timestamp(), used_by = $2 where id = $1 and secret_hash = $3 and used_at is null`, j.token.ID(), nodeID, hash[:])
+	b.Queue(`insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
+		select $1, $2, $3, id, 'bench', 'ADOPTING', 'TRUSTED', 'bench' from pools where tenant_id = $3 limit 1`, nodeID, fingerprint, tenant)
+	b.Queue(`insert into node_projection (tenant_id, node_id, relation) values ($1, $2, 'OWNER')`, tenant, nodeID)
+	b.Queue(`insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, nodeID)
+	b.Queue(`insert into identity_keys (node_id, fingerprint, public_key, state) values ($1, $2, $3, 'TRUSTED')`, nodeID, fingerprint, []byte(public))
+	b.Queue(`insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, token_id, issued_at, not_before, not_after)
+		values ($1, $2, 'ACTIVE', 1, $3, $4, $5, $6, now(), now(), now() + interval '1 day')`,
+		hex.EncodeToString(serial[:16]), nodeID, fingerprint, serial[:], string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), j.token.ID())
+	b.Queue(`
+		with clock as (
+		  update event_clock set position = position + 1, at = greatest(clock_timestamp(), at + interval '1 microsecond') returning position, at
+		)
+		insert into events (position, at, id, type, tenant_id, node_id, actor, data, full_for, reduced_for)
+		select position, at, 'evt_bench', 'bench.joined', $2, $1, 'bench', '{}', '{}', '{}' from clock`, nodeID, tenant)
+	return r.pool.SendBatch(ctx, b).Close()
+}
