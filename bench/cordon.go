@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -62,13 +63,18 @@ func cordon(ctx context.Context, r *rig, s size) ([]Row, error) {
 // until gives the time from the begin of an act until the node's event is there, and waits for the act's own end.
 func until(ctx context.Context, events <-chan string, nodeID string, act func() error) (time.Duration, error) {
 	began := time.Now()
-	failed := make(chan error, 1)
-	go func() { failed <- act() }()
+	ended := make(chan error, 1)
+	go func() { ended <- act() }()
 	if err := await(ctx, events, nodeID); err != nil {
+		select {
+		case failed := <-ended:
+			err = errors.Join(failed, err)
+		default:
+		}
 		return 0, err
 	}
 	took := time.Since(began)
-	return took, <-failed
+	return took, <-ended
 }
 
 // cordon16 measures how many mutations a second 16 clients get, each on a node of its own. The floor is the same changes as bare statements over 16

@@ -114,6 +114,10 @@ func (l *readers) take(ctx context.Context, each int, publish func() error) (rou
 // readers opens n subscriptions of which some never read, over sockets that hold little.
 func (r *rig) readers(ctx context.Context, n, stuck int) (*readers, error) {
 	l := &readers{n: n - stuck, more: make(chan struct{}, 1)}
+	after, err := r.head(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var g errgroup.Group
 	g.SetLimit(16)
 	narrow := &http.Client{Transport: &http.Transport{DialContext: narrowDial}}
@@ -123,7 +127,7 @@ func (r *rig) readers(ctx context.Context, n, stuck int) (*readers, error) {
 			if i < stuck {
 				client = narrow
 			}
-			conn, err := r.follow(ctx, client, "node.cordoned")
+			conn, err := r.follow(ctx, client, after, "node.cordoned")
 			if err != nil || i < stuck {
 				return err
 			}

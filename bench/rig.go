@@ -229,8 +229,15 @@ type message struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
+// head gives where the log stands. A subscription that begins after it misses nothing, however late the server takes it up.
+func (r *rig) head(ctx context.Context) (string, error) {
+	var answer struct{ Log struct{ Head string } }
+	err := r.call(ctx, "query($t: ID!) { log(tenantId: $t) { head } }", map[string]any{"t": tenant}, &answer)
+	return answer.Log.Head, err
+}
+
 // follow opens a websocket that follows the events of those types, over a client of its own if there is one.
-func (r *rig) follow(ctx context.Context, client *http.Client, types ...string) (*websocket.Conn, error) {
+func (r *rig) follow(ctx context.Context, client *http.Client, after string, types ...string) (*websocket.Conn, error) {
 	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/graphql", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Authorization": {"Bearer " + r.token}}, Subprotocols: []string{"graphql-transport-ws"},
 	})
@@ -249,8 +256,8 @@ func (r *rig) follow(ctx context.Context, client *http.Client, types ...string) 
 		return nil, fmt.Errorf("no connection_ack but %s: %w", m.Type, err)
 	}
 	payload, err := json.Marshal(map[string]any{
-		"query":     "subscription($t: ID!, $types: [String!]) { nodeEvents(tenantId: $t, types: $types) { nodeId type } }",
-		"variables": map[string]any{"t": tenant, "types": types},
+		"query":     "subscription($t: ID!, $types: [String!], $after: Cursor) { nodeEvents(tenantId: $t, types: $types, after: $after) { nodeId type } }",
+		"variables": map[string]any{"t": tenant, "types": types, "after": after},
 	})
 	if err != nil {
 		return nil, err
@@ -260,7 +267,11 @@ func (r *rig) follow(ctx context.Context, client *http.Client, types ...string) 
 
 // subscribe follows the events of those types and gives the node id of each.
 func (r *rig) subscribe(ctx context.Context, types ...string) (<-chan string, func(), error) {
-	conn, err := r.follow(ctx, nil, types...)
+	after, err := r.head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := r.follow(ctx, nil, after, types...)
 	if err != nil {
 		return nil, nil, err
 	}
