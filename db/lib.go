@@ -23,6 +23,9 @@ func (l library) Conn() *pgx.Conn                       { return l.tx.conn.Conn(
 func (l library) LargeObjects() pgx.LargeObjects        { return pgx.LargeObjects{} }
 
 func (l library) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	if err := l.tx.flush(ctx); err != nil {
+		return 0, err
+	}
 	return l.tx.conn.CopyFrom(ctx, table, columns, src)
 }
 

@@ -56,11 +56,14 @@ type Committed struct {
 // Late is an argument of [Tx.AtCommit] that is computed when the batch is sent.
 type Late func() any
 
-// Tx is a transaction. It holds its connection itself, has no savepoints, and is ended by [DB.Do] alone.
+// Tx is a transaction. It holds its connection itself, has no savepoints, and is ended by [DB.Do] alone. BEGIN goes out together with its first
+// statement, so a transaction that runs none costs nothing.
 type Tx struct {
 	db       *DB
 	conn     *pgxpool.Conn
+	begun    bool
 	ended    bool
+	waiting  []*pgx.QueuedQuery
 	final    []deferred
 	attached map[any]any
 	lock     Lock
@@ -79,34 +82,7 @@ func (d *DB) begin(ctx context.Context) (*Tx, error) {
 		}
 		return nil, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
 	}
-	if _, err := conn.Exec(ctx, "begin"); err != nil {
-		conn.Release()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
-	}
 	return &Tx{db: d, conn: conn}, nil
-}
-
-// Exec runs a statement and gives its tag.
-func (tx *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return tx.conn.Exec(ctx, sql, args...)
-}
-
-// Query runs a statement that gives rows.
-func (tx *Tx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return tx.conn.Query(ctx, sql, args...)
-}
-
-// QueryRow runs a statement that gives one row.
-func (tx *Tx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return tx.conn.QueryRow(ctx, sql, args...)
-}
-
-// SendBatch runs several statements in one round trip.
-func (tx *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	return tx.conn.SendBatch(ctx, b)
 }
 
 // AtCommit adds a statement to the final batch. Statements run by rank, and within a rank in the order of their adding; none runs when the
@@ -161,6 +137,9 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	if err := ctx.Err(); err != nil {
 		return Committed{}, err
 	}
+	if !tx.begun && len(tx.waiting) == 0 && len(tx.final) == 0 {
+		return Committed{}, nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitBound)
 	defer cancel()
 
@@ -173,7 +152,7 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	batch.Queue("commit")
 
 	var done Committed
-	results := tx.conn.SendBatch(ctx, batch)
+	results := tx.SendBatch(ctx, batch)
 	err := tx.readFinal(results, &done)
 	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing.
 	_ = results.Close()
@@ -260,7 +239,7 @@ func (tx *Tx) end(ctx context.Context) {
 	tx.ended = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if !tx.conn.Conn().IsClosed() {
+	if tx.begun && !tx.conn.Conn().IsClosed() {
 		if _, err := tx.conn.Exec(ctx, "rollback"); err != nil {
 			_ = tx.conn.Conn().Close(ctx)
 		}
