@@ -34,7 +34,7 @@ func (c *Controls) Drain(ctx context.Context, e node.Edit) (node.Changed, error)
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
 func (c *Controls) All() []node.Control {
-	return []node.Control{cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(false)}
+	return []node.Control{cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(&emptiness{})}
 }
 
 // Offer says whether a control is offered on a node now and, if not, why.

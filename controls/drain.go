@@ -73,17 +73,28 @@ func drain(n *node.Node, a node.Act) (*node.Fact, error) {
 	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID}}, nil
 }
 
-func drainedControl(confirmed bool) node.Control {
+// emptiness is what is read under the node's lock to decide whether its drain is over.
+type emptiness struct {
+	held      placement.Held
+	confirmed bool
+}
+
+func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
+	placement.QueueHolding(b, nodeID, &e.held)
+	liveness.QueueConfirmsEmpty(b, nodeID, &e.confirmed)
+}
+
+func drainedControl(seen *emptiness) node.Control {
 	return node.Control{
 		Name: "drained", Axes: node.AxisDrain,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			d := n.Running()
-			if d == nil {
-				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile
+			if d == nil || seen.held.Live > 0 {
+				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile, or waits on
 			}
-			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, node.Text(a.Who.Name), &confirmed
+			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, node.Text(a.Who.Name), &seen.confirmed
 			n.RemoveReason(node.ReasonDraining)
-			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: confirmed}}, nil
+			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: seen.confirmed}}, nil
 		},
 	}
 }
@@ -99,59 +110,64 @@ type Look struct {
 }
 
 // LookAtDrain ends the node's drain if the node holds no live allocation, in one transaction with node.drained. It is idempotent and safe to call at
-// any time by anyone: the job, the interval timer, and the server after a drain or a release.
+// any time by anyone: the job, the interval timer, and the server after a drain or a release. Most looks find nothing to do, and lock nothing.
 func (c *Controls) LookAtDrain(ctx context.Context, nodeID string) (Look, error) {
-	held, err := placement.Holding(ctx, c.Nodes.DB.Pool(), nodeID)
-	if err != nil {
+	look, empty, err := c.glance(ctx, nodeID)
+	if err != nil || !empty {
+		return look, err
+	}
+	seen, err := c.endDrain(ctx, nodeID)
+	switch {
+	case err != nil:
 		return Look{}, err
+	case seen.held.Live == 0:
+		return Look{Over: true}, nil
 	}
-	if held.Live > 0 {
-		return c.waits(ctx, nodeID, held)
-	}
-	look := Look{Over: true}
-	_, err = c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		look = Look{Over: true}
-		// The lock first: a booking that is under way either commits before and is seen below, or is refused by the cordon after.
-		nodes, err := node.LockTx(ctx, tx, nodeID)
-		if err != nil {
-			return err
-		}
-		n, ok := nodes[nodeID]
-		if !ok || n.Running() == nil {
-			return nil
-		}
-		held, err := placement.Holding(ctx, tx, nodeID)
-		if err != nil {
-			return err
-		}
-		if held.Live > 0 {
-			look = Look{DrainID: n.LastDrain.ID, Next: nextLook(held)}
-			return nil
-		}
-		confirmed, err := liveness.ConfirmsEmpty(ctx, tx, nodeID)
-		if err != nil {
-			return err
-		}
-		_, err = c.Nodes.ChangeManyTx(ctx, tx, node.Many{IDs: []string{nodeID}, Who: iam.System(DrainController)}, drainedControl(confirmed))
-		return err
-	})
-	if err != nil {
-		return Look{}, err
-	}
+	look.Next = nextLook(seen.held)
 	return look, nil
 }
 
-// waits answers for a node that still holds something; a drain that was cancelled meanwhile is over.
-func (c *Controls) waits(ctx context.Context, nodeID string, held placement.Held) (Look, error) {
-	var drainID string
-	err := c.Nodes.DB.Pool().QueryRow(ctx, `select id from node_drains where node_id = $1 and state = 'DRAINING'`, nodeID).Scan(&drainID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Look{Over: true}, nil
+// EndDrain is LookAtDrain for whoever knows that a drain runs and that the node is likely to be empty: it saves the look before.
+func (c *Controls) EndDrain(ctx context.Context, nodeID string) error {
+	_, err := c.endDrain(ctx, nodeID)
+	return err
+}
+
+func (c *Controls) endDrain(ctx context.Context, nodeID string) (emptiness, error) {
+	var seen emptiness
+	_, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// What holds the node is read after its lock was got: a booking that is under way either commits before and is seen, or is refused by the
+		// cordon after.
+		seen = emptiness{}
+		many := node.Many{
+			IDs: []string{nodeID}, Who: iam.System(DrainController), Read: func(b *pgx.Batch) { seen.queue(b, nodeID) },
+		}
+		_, err := c.Nodes.ChangeManyTx(ctx, tx, many, drainedControl(&seen))
+		return err
+	})
+	return seen, err
+}
+
+// glance looks without a lock: at the drain that runs, and whether the node holds nothing, so that it may be over.
+func (c *Controls) glance(ctx context.Context, nodeID string) (look Look, empty bool, err error) {
+	var held placement.Held
+	b := &pgx.Batch{}
+	b.Queue(`select id from node_drains where node_id = $1 and state = 'DRAINING'`, nodeID).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&look.DrainID); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		look.Over = true
+		return nil
+	})
+	placement.QueueHolding(b, nodeID, &held)
+	if err := c.Nodes.DB.Pool().SendBatch(ctx, b).Close(); err != nil {
+		return Look{}, false, fmt.Errorf("look at the drain: %w", err)
 	}
-	if err != nil {
-		return Look{}, fmt.Errorf("look at the drain: %w", err)
+	if look.Over {
+		return look, false, nil
 	}
-	return Look{DrainID: drainID, Next: nextLook(held)}, nil
+	look.Next = nextLook(held)
+	return look, held.Live == 0, nil
 }
 
 // nextLook is the seed's: at the earliest allocation end, and at least every 5 minutes.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/fault"
@@ -138,14 +139,17 @@ func TestSession(t *testing.T) {
 		b.until(t, "the report must be stored", `select devices = '{GPU-1,GPU-2}' and known and session_number = 1 from node_running where node_id = $1`, m.nodeID)
 		l.send(t, &wire.Up{Body: &wire.Up_Report{Report: &wire.Report{Known: true}}})
 		b.until(t, "the set must become empty", `select devices = '{}' from node_running where node_id = $1`, m.nodeID)
-		confirmed, err := liveness.ConfirmsEmpty(t.Context(), b.db.Pool(), m.nodeID)
-		require.NoError(t, err)
-		require.True(t, confirmed)
+		confirmed := func() bool {
+			var ok bool
+			batch := &pgx.Batch{}
+			liveness.QueueConfirmsEmpty(batch, m.nodeID, &ok)
+			require.NoError(t, b.db.Pool().SendBatch(t.Context(), batch).Close())
+			return ok
+		}
+		require.True(t, confirmed())
 		l.leave(t)
 		b.isNow(t, m.nodeID, node.Disconnected)
-		confirmed, err = liveness.ConfirmsEmpty(t.Context(), b.db.Pool(), m.nodeID)
-		require.NoError(t, err)
-		require.False(t, confirmed, "a session that ended confirms nothing")
+		require.False(t, confirmed(), "a session that ended confirms nothing")
 	})
 
 	t.Run("a certificate is renewed over the session, and the next session uses it", func(t *testing.T) {

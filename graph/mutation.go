@@ -59,8 +59,7 @@ func (m mutations) lookLater(ctx context.Context, nodeIDs ...string) {
 	m.Later(ctx, "look at drains", func(ctx context.Context) error {
 		var errs []error
 		for _, nodeID := range nodeIDs {
-			_, err := m.Controls.LookAtDrain(ctx, nodeID)
-			errs = append(errs, err)
+			errs = append(errs, m.Controls.EndDrain(ctx, nodeID))
 		}
 		return errors.Join(errs...)
 	})

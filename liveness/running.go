@@ -6,27 +6,28 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/better-compute/better-compute/db"
+	"github.com/jackc/pgx/v5"
 )
 
 // confirmWithin is how young, in seconds, the flushed age of the session must be for what it reported to count.
 const confirmWithin = 30
 
-// ConfirmsEmpty says whether the node itself confirms that nothing runs on it: its newest report is of the present session, holds no device with
-// compute processes, and the session was heard of within the last 30 s. Where the node can't tell, the answer is false.
-func ConfirmsEmpty(ctx context.Context, q db.Querier, nodeID string) (bool, error) {
-	var confirmed bool
-	err := q.QueryRow(ctx, `
+// QueueConfirmsEmpty asks, as a part of a batch, whether the node itself confirms that nothing runs on it: its newest report is of the present session,
+// holds no device with compute processes, and the session was heard of within the last 30 s. Where the node can't tell, the answer is false. into
+// has it when the batch's results are closed.
+func QueueConfirmsEmpty(b *pgx.Batch, nodeID string, into *bool) {
+	b.Queue(`
 		select exists (
 			select from node_running r
 			join node_sessions s on s.node_id = r.node_id and s.number = r.session_number and s.disconnected_at is null
 			join node_liveness l on l.node_id = r.node_id and l.session_number = s.number
 			where r.node_id = $1 and r.known and r.devices = '{}' and l.last_seen > now() - make_interval(secs => $2))`,
-		nodeID, confirmWithin).Scan(&confirmed)
-	if err != nil {
-		return false, fmt.Errorf("read what runs on the node: %w", err)
-	}
-	return confirmed, nil
+		nodeID, confirmWithin).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(into); err != nil {
+			return fmt.Errorf("read what runs on the node: %w", err)
+		}
+		return nil
+	})
 }
 
 // maxDevices bounds how many devices a node can say to be in use.

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -348,8 +349,10 @@ func TestRunning(t *testing.T) {
 	require.NoError(t, b.store.ReportRunning(t.Context(), liveness.Running{NodeID: n, Number: number, Known: true, Devices: many}))
 	require.Equal(t, 256, one[int](t, b, `select cardinality(devices) from node_running`))
 	confirms := func() bool {
-		ok, err := liveness.ConfirmsEmpty(t.Context(), b.db.Pool(), n)
-		require.NoError(t, err)
+		var ok bool
+		batch := &pgx.Batch{}
+		liveness.QueueConfirmsEmpty(batch, n, &ok)
+		require.NoError(t, b.db.Pool().SendBatch(t.Context(), batch).Close())
 		return ok
 	}
 	require.False(t, confirms(), "B8 it reports processes")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
@@ -102,7 +104,7 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 		if err != nil {
 			return err
 		}
-		got, err := lock(ctx, tx, []string{e.NodeID}, false)
+		got, err := lock(ctx, tx, []string{e.NodeID}, false, nil)
 		if err != nil {
 			return err
 		}
@@ -166,6 +168,8 @@ type Many struct {
 	SkipLocked bool
 	Who        iam.Actor
 	Reason     string
+	// Read, if there is one, adds what the decision needs to the batch that locks: it is read after the locks were got, in the same round trip.
+	Read func(b *pgx.Batch)
 }
 
 // ChangeManyTx applies one decision to many nodes inside a transaction of the caller: locked in the order of their ids, saved by sets, one event
@@ -173,7 +177,7 @@ type Many struct {
 func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) ([]*Node, error) {
 	ids := slices.Clone(m.IDs)
 	slices.Sort(ids)
-	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked)
+	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked, m.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +212,7 @@ func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor,
 	if len(changes) == 0 {
 		return nil, nil
 	}
-	if err := save(ctx, tx, changes); err != nil {
+	if err := save(tx, changes); err != nil {
 		return nil, err
 	}
 	changed := make([]*Node, len(changes))

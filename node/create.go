@@ -104,7 +104,7 @@ type Locked struct {
 // LockTx locks nodes in the order of their ids and loads them: for verbs that do not change the node but must not race with what does, like a
 // booking with a drain. A node that is absent or deleted is not in the answer.
 func LockTx(ctx context.Context, tx *db.Tx, ids ...string) (map[string]Locked, error) {
-	got, err := lock(ctx, tx, ids, false)
+	got, err := lock(ctx, tx, ids, false, nil)
 	if err != nil {
 		return nil, err
 	}

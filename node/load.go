@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,9 +60,19 @@ const (
 const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node`
 
 func queueParts(b *pgx.Batch, ids []string) {
-	b.Queue(reasonsSQL, ids)
-	b.Queue(labelsSQL, ids)
-	b.Queue(drainsSQL, ids)
+	queueByID(b, reasonsSQL, ids)
+	queueByID(b, labelsSQL, ids)
+	queueByID(b, drainsSQL, ids)
+}
+
+// queueByID queues a statement that looks for ids by "= any($1)". For a single one it asks by "= $1": how long an array is PostgreSQL can't know
+// ahead, so it would plan many of these statements anew each time, which costs more than they do.
+func queueByID(b *pgx.Batch, sql string, ids []string) {
+	if len(ids) == 1 {
+		b.Queue(strings.Replace(sql, "= any($1)", "= $1", 1), ids[0])
+		return
+	}
+	b.Queue(sql, ids)
 }
 
 func readParts(results pgx.BatchResults, nodes map[string]*Node) error {
@@ -115,8 +126,9 @@ type locked struct {
 	now       time.Time
 }
 
-// lock locks and loads nodes in one round trip, in the order of their ids. With skip, those that others hold are left out.
-func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool) (locked, error) {
+// lock locks and loads nodes in one round trip, in the order of their ids. With skip, those that others hold are left out. more, if there is one, adds
+// reads whose results are taken by their own functions.
+func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool, more func(*pgx.Batch)) (locked, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return locked{}, err
 	}
@@ -125,10 +137,13 @@ func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool) (locked, erro
 		query += " skip locked"
 	}
 	b := &pgx.Batch{}
-	b.Queue(query, ids)
+	queueByID(b, query, ids)
 	b.Queue("select clock_timestamp()")
 	queueParts(b, ids)
-	b.Queue(iam.AudienceSQL, ids)
+	queueByID(b, iam.AudienceSQL, ids)
+	if more != nil {
+		more(b)
+	}
 	results := tx.SendBatch(ctx, b)
 	out, err := readLocked(results)
 	if closed := results.Close(); err == nil {

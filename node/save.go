@@ -1,13 +1,10 @@
 package node
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
 )
@@ -39,6 +36,13 @@ type row struct {
 	DeletedAt          *time.Time `json:"deleted_at"`
 }
 
+// updateNode is for the common case: it needs no document that PostgreSQL has to take apart.
+const updateNode = `
+update nodes set hostname = $2, version = $3, provision_state = $4, failure_phase = $5, failure_message = $6, failure_at = $7, cordoned = $8,
+  cordon_reason = $9, cordon_by = $10, cordon_at = $11, maintenance = $12, connectivity = $13, connectivity_since = $14, identity_generation = $15,
+  credential = $16, credential_since = $17, changed_by = $18, changed_at = $19, deleted_at = $20
+where id = $1`
+
 const updateNodes = `
 update nodes n set hostname = x.hostname, version = x.version, provision_state = x.provision_state, failure_phase = x.failure_phase,
   failure_message = x.failure_message, failure_at = x.failure_at, cordoned = x.cordoned, cordon_reason = x.cordon_reason, cordon_by = x.cordon_by,
@@ -51,60 +55,59 @@ from json_to_recordset($1::json) as x(id text, hostname text, version bigint, pr
   changed_at timestamptz, deleted_at timestamptz)
 where n.id = x.id`
 
-// save writes what changed, set by set, in one round trip however many nodes there are.
-func save(ctx context.Context, tx *db.Tx, changes []change) error {
-	b := &pgx.Batch{}
-	if err := queueRows(b, changes); err != nil {
+// save writes what changed, set by set. The statements go out with the transaction's next one, which for most is the final batch.
+func save(tx *db.Tx, changes []change) error {
+	if err := sendRows(tx, changes); err != nil {
 		return err
 	}
-	queueReasons(b, changes)
-	queueLabels(b, changes)
-	queueDrains(b, changes)
-	results := tx.SendBatch(ctx, b)
-	for range b.Len() {
-		if _, err := results.Exec(); err != nil {
-			_ = results.Close()
-			return fmt.Errorf("save the node: %w", err)
-		}
-	}
-	if err := results.Close(); err != nil {
-		return fmt.Errorf("save the node: %w", err)
-	}
+	sendReasons(tx, changes)
+	sendLabels(tx, changes)
+	sendDrains(tx, changes)
 	return nil
 }
 
-func queueRows(b *pgx.Batch, changes []change) error {
+func rowOf(n *Node) row {
+	r := row{
+		ID: n.ID, Hostname: n.Hostname, Version: n.Version, ProvisionState: string(n.ProvisionState), Cordoned: n.Cordoned(),
+		Maintenance: n.Maintenance, Connectivity: string(n.Connectivity), ConnectivitySince: n.ConnectivitySince,
+		IdentityGeneration: n.IdentityGeneration, Credential: string(n.Credential), CredentialSince: n.CredentialSince,
+		ChangedBy: n.ChangedBy, ChangedAt: n.ChangedAt, DeletedAt: n.DeletedAt,
+	}
+	if f := n.Failure; f != nil {
+		r.FailurePhase, r.FailureMessage, r.FailureAt = &f.Phase, &f.Message, &f.At
+	}
+	if c := n.Cordon; c != nil {
+		r.CordonBy, r.CordonAt = &c.By, &c.At
+		if c.Reason != "" {
+			reason := string(c.Reason)
+			r.CordonReason = &reason
+		}
+	}
+	return r
+}
+
+func sendRows(tx *db.Tx, changes []change) error {
+	if len(changes) == 1 {
+		r := rowOf(changes[0].after)
+		tx.Send(updateNode, r.ID, r.Hostname, r.Version, r.ProvisionState, r.FailurePhase, r.FailureMessage, r.FailureAt, r.Cordoned, r.CordonReason,
+			r.CordonBy, r.CordonAt, r.Maintenance, r.Connectivity, r.ConnectivitySince, r.IdentityGeneration, r.Credential, r.CredentialSince,
+			r.ChangedBy, r.ChangedAt, r.DeletedAt)
+		return nil
+	}
 	rows := make([]row, len(changes))
 	for i, c := range changes {
-		n := c.after
-		r := row{
-			ID: n.ID, Hostname: n.Hostname, Version: n.Version, ProvisionState: string(n.ProvisionState), Cordoned: n.Cordoned(),
-			Maintenance: n.Maintenance, Connectivity: string(n.Connectivity), ConnectivitySince: n.ConnectivitySince,
-			IdentityGeneration: n.IdentityGeneration, Credential: string(n.Credential), CredentialSince: n.CredentialSince,
-			ChangedBy: n.ChangedBy, ChangedAt: n.ChangedAt, DeletedAt: n.DeletedAt,
-		}
-		if f := n.Failure; f != nil {
-			r.FailurePhase, r.FailureMessage, r.FailureAt = &f.Phase, &f.Message, &f.At
-		}
-		if c := n.Cordon; c != nil {
-			r.CordonBy, r.CordonAt = &c.By, &c.At
-			if c.Reason != "" {
-				reason := string(c.Reason)
-				r.CordonReason = &reason
-			}
-		}
-		rows[i] = r
+		rows[i] = rowOf(c.after)
 	}
 	body, err := json.Marshal(rows)
 	if err != nil {
 		return fmt.Errorf("save the node: %w", err)
 	}
-	b.Queue(updateNodes, string(body))
+	tx.Send(updateNodes, string(body))
 	return nil
 }
 
-// queueReasons writes only the difference, so that a reason that another controller owns is never rewritten.
-func queueReasons(b *pgx.Batch, changes []change) {
+// sendReasons writes only the difference, so that a reason that another controller owns is never rewritten.
+func sendReasons(tx *db.Tx, changes []change) {
 	var goneNodes, gone, nodes, names, owners, bys, messages []string
 	var sinces []time.Time
 	for _, c := range changes {
@@ -121,11 +124,11 @@ func queueReasons(b *pgx.Batch, changes []change) {
 		}
 	}
 	if len(gone) > 0 {
-		b.Queue(`delete from node_reasons r using unnest($1::text[], $2::text[]) as x(node_id, reason)
+		tx.Send(`delete from node_reasons r using unnest($1::text[], $2::text[]) as x(node_id, reason)
 			where r.node_id = x.node_id and r.reason = x.reason`, goneNodes, gone)
 	}
 	if len(names) > 0 {
-		b.Queue(`insert into node_reasons (node_id, reason, owner, by, message, since)
+		tx.Send(`insert into node_reasons (node_id, reason, owner, by, message, since)
 			select node_id, reason, owner, nullif(by, ''), nullif(message, ''), since
 			from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[]) as x(node_id, reason, owner, by, message, since)
 			on conflict (node_id, reason) do update set owner = excluded.owner, by = excluded.by, message = excluded.message, since = excluded.since`,
@@ -133,7 +136,7 @@ func queueReasons(b *pgx.Batch, changes []change) {
 	}
 }
 
-func queueLabels(b *pgx.Batch, changes []change) {
+func sendLabels(tx *db.Tx, changes []change) {
 	var goneNodes, gone, nodes, keys, values, sources []string
 	for _, c := range changes {
 		for _, l := range c.before.Labels {
@@ -149,28 +152,28 @@ func queueLabels(b *pgx.Batch, changes []change) {
 		}
 	}
 	if len(gone) > 0 {
-		b.Queue(`delete from node_labels l using unnest($1::text[], $2::text[]) as x(node_id, key)
+		tx.Send(`delete from node_labels l using unnest($1::text[], $2::text[]) as x(node_id, key)
 			where l.node_id = x.node_id and l.key = x.key`, goneNodes, gone)
 	}
 	if len(keys) > 0 {
-		b.Queue(`insert into node_labels (node_id, key, value, source)
+		tx.Send(`insert into node_labels (node_id, key, value, source)
 			select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])
 			on conflict (node_id, key) do update set value = excluded.value, source = excluded.source`, nodes, keys, values, sources)
 	}
 }
 
-func queueDrains(b *pgx.Batch, changes []change) {
+func sendDrains(tx *db.Tx, changes []change) {
 	for _, c := range changes {
 		d := c.after.LastDrain
 		if d == nil || Moved(&Node{LastDrain: c.before.LastDrain}, &Node{LastDrain: d}) == 0 {
 			continue
 		}
 		if c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID {
-			b.Queue(`insert into node_drains (id, node_id, state, reason, by, started_at) values ($1, $2, $3, nullif($4, ''), $5, $6)`,
+			tx.Send(`insert into node_drains (id, node_id, state, reason, by, started_at) values ($1, $2, $3, nullif($4, ''), $5, $6)`,
 				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt)
 			continue
 		}
-		b.Queue(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,
+		tx.Send(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,
 			d.ID, d.State, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
 	}
 }

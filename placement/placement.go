@@ -271,7 +271,7 @@ func replayed(ctx context.Context, tx *db.Tx, tenant string, replay *iam.Replay,
 	if len(replay.Made) != 1 {
 		return fmt.Errorf("the request's row names %d reservations", len(replay.Made))
 	}
-	r, err := one(ctx, tx, tenant, replay.Made[0], "")
+	r, err := one(ctx, tx, tenant, replay.Made[0])
 	*out = Outcome{Reservation: r, Changed: replay.Changed, Cursor: replay.Cursor}
 	return err
 }
@@ -286,11 +286,17 @@ func finish(out Outcome, done db.Committed, err error) (Outcome, error) {
 	return out, nil
 }
 
-func one(ctx context.Context, q db.Querier, tenant, reservationID, suffix string) (Reservation, error) {
-	rows, err := q.Query(ctx, "select "+reservationColumns+" from reservations r where r.id = $1 and r.tenant_id = $2 "+suffix, reservationID, tenant)
+const oneSQL = "select " + reservationColumns + " from reservations r where r.id = $1 and r.tenant_id = $2 "
+
+func one(ctx context.Context, q db.Querier, tenant, reservationID string) (Reservation, error) {
+	rows, err := q.Query(ctx, oneSQL, reservationID, tenant)
 	if err != nil {
 		return Reservation{}, fmt.Errorf("read the reservation: %w", err)
 	}
+	return collectOne(rows, tenant, reservationID)
+}
+
+func collectOne(rows pgx.Rows, tenant, reservationID string) (Reservation, error) {
 	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Reservation{}, fault.New(fault.NotFound, fault.Details{"reservationId": reservationID},
@@ -300,4 +306,21 @@ func one(ctx context.Context, q db.Querier, tenant, reservationID, suffix string
 		return Reservation{}, fmt.Errorf("read the reservation: %w", err)
 	}
 	return r, nil
+}
+
+// lockReservation locks a reservation, and reads what it holds after the lock was got, in one round trip.
+func lockReservation(ctx context.Context, tx *db.Tx, tenant, reservationID string) (r Reservation, held []Allocation, err error) {
+	b := &pgx.Batch{}
+	b.Queue(oneSQL+"for no key update", reservationID, tenant).Query(func(rows pgx.Rows) error {
+		r, err = collectOne(rows, tenant, reservationID)
+		return err
+	})
+	b.Queue(byReservationSQL, []string{reservationID}).Query(func(rows pgx.Rows) error {
+		held, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return Reservation{}, nil, fmt.Errorf("lock the reservation: %w", err)
+	}
+	return r, held, nil
 }

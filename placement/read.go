@@ -16,7 +16,7 @@ func Get(ctx context.Context, q db.Querier, tenant, reservationID string) (Reser
 	if err := id.Check(id.Reservation, "reservationId", reservationID); err != nil {
 		return Reservation{}, err
 	}
-	return one(ctx, q, tenant, reservationID, "")
+	return one(ctx, q, tenant, reservationID)
 }
 
 // Page says which part of a list is wanted: up to First entries, older than the entry After.
@@ -59,8 +59,10 @@ func ByReservation(ctx context.Context, q db.Querier, ids []string) (map[string]
 	return byReservation(ctx, q, ids)
 }
 
+const byReservationSQL = "select " + allocationColumns + " from allocations a where a.reservation_id = any($1) order by a.id"
+
 func byReservation(ctx context.Context, q db.Querier, ids []string) (map[string][]Allocation, error) {
-	rows, err := q.Query(ctx, "select "+allocationColumns+" from allocations a where a.reservation_id = any($1) order by a.id", ids)
+	rows, err := q.Query(ctx, byReservationSQL, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read the allocations: %w", err)
 	}
@@ -152,19 +154,20 @@ type Held struct {
 	NextEnd *time.Duration
 }
 
-// Holding reads how the node is held now.
-func Holding(ctx context.Context, q db.Querier, nodeID string) (Held, error) {
-	var h Held
-	var seconds *float64
-	err := q.QueryRow(ctx, `
+// QueueHolding reads how the node is held, as a part of a batch: into has it when the batch's results are closed.
+func QueueHolding(b *pgx.Batch, nodeID string, into *Held) {
+	b.Queue(`
 		select count(*), extract(epoch from min(a.ends_at) - clock_timestamp())::float8
-		from allocations a where a.node_id = $1 and `+liveCondition, nodeID).Scan(&h.Live, &seconds)
-	if err != nil {
-		return Held{}, fmt.Errorf("read how the node is held: %w", err)
-	}
-	if seconds != nil {
-		d := max(0, time.Duration(*seconds*float64(time.Second)))
-		h.NextEnd = &d
-	}
-	return h, nil
+		from allocations a where a.node_id = $1 and `+liveCondition, nodeID).QueryRow(func(row pgx.Row) error {
+		var seconds *float64
+		*into = Held{}
+		if err := row.Scan(&into.Live, &seconds); err != nil {
+			return fmt.Errorf("read how the node is held: %w", err)
+		}
+		if seconds != nil {
+			d := max(0, time.Duration(*seconds*float64(time.Second)))
+			into.NextEnd = &d
+		}
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/stretchr/testify/require"
@@ -239,8 +240,10 @@ func TestHolding(t *testing.T) {
 	b := setup(t)
 	n := b.node()
 	holding := func() placement.Held {
-		h, err := placement.Holding(t.Context(), b.db.Pool(), n)
-		require.NoError(t, err)
+		var h placement.Held
+		batch := &pgx.Batch{}
+		placement.QueueHolding(batch, n, &h)
+		require.NoError(t, b.db.Pool().SendBatch(t.Context(), batch).Close())
 		return h
 	}
 	require.Equal(t, placement.Held{}, holding())

@@ -54,7 +54,8 @@ func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
 		if err := tx.Locks(db.LockReservation); err != nil {
 			return err
 		}
-		out.Reservation, err = one(ctx, tx, rel.TenantID, rel.ReservationID, "for no key update")
+		var allocations []Allocation
+		out.Reservation, allocations, err = lockReservation(ctx, tx, rel.TenantID, rel.ReservationID)
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
 			request.Finish(tx, false, out.Cursor, rel.ReservationID)
 			return nil
 		}
-		if err := b.releaseTx(ctx, tx, rel, &out); err != nil {
+		if err := b.releaseTx(ctx, tx, rel, allocations, &out); err != nil {
 			return err
 		}
 		request.Finish(tx, true, events.Cursor{}, rel.ReservationID)
@@ -74,13 +75,9 @@ func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
 	return finish(out, done, err)
 }
 
-func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, out *Outcome) error {
-	allocations, err := byReservation(ctx, tx, []string{rel.ReservationID})
-	if err != nil {
-		return err
-	}
+func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, allocations []Allocation, out *Outcome) error {
 	var nodeIDs, allocationIDs []string
-	for _, a := range allocations[rel.ReservationID] {
+	for _, a := range allocations {
 		if a.Live() {
 			nodeIDs, allocationIDs = append(nodeIDs, a.NodeID), append(allocationIDs, a.ID)
 		}
@@ -108,7 +105,8 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, out *O
 	out.Changed = true
 	for _, nodeID := range nodeIDs {
 		owner := rel.TenantID // of a deleted node nobody else is told
-		if n, ok := nodes[nodeID]; ok {
+		n, found := nodes[nodeID]
+		if found {
 			owner = n.TenantID
 		}
 		err := events.Append(tx, events.Entry{
@@ -118,6 +116,9 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, out *O
 		})
 		if err != nil {
 			return err
+		}
+		if found && owner == rel.TenantID {
+			continue // its sight does not come from what it holds
 		}
 		if err := withdrawTx(ctx, tx, rel.TenantID, nodeID); err != nil {
 			return err

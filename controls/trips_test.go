@@ -1,0 +1,63 @@
+package controls_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/db/dbtest"
+	"github.com/better-compute/better-compute/node"
+)
+
+// trips counts round trips to the database: a statement by itself, or a batch.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	// Each round trip is latency under the node's lock or before it, so their number is fixed here.
+	sent := &trips{}
+	b := setup(t, dbtest.With(func(c *db.Config) { c.Tracer = sent }))
+	n := b.node()
+	b.drain(b.node(), "") // River asks once which PostgreSQL it has
+	of := func(act func() error) int64 {
+		before := sent.n.Load()
+		require.NoError(t, act())
+		return sent.n.Load() - before
+	}
+	require.EqualValues(t, 3, of(func() error {
+		_, err := b.controls.Cordon(t.Context(), b.edit(b.sam, n, ""))
+		return err
+	}), "decide; BEGIN, lock and load; save, clock, event and COMMIT")
+	require.EqualValues(t, 3, of(func() error {
+		_, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, ""))
+		return err
+	}))
+	require.LessOrEqual(t, of(func() error {
+		_, err := b.controls.Drain(t.Context(), b.edit(b.sam, n, ""))
+		return err
+	}), int64(5), "as a cordon, and the job's row and its NOTIFY between")
+	require.EqualValues(t, 2, of(func() error { return b.controls.EndDrain(t.Context(), n) }),
+		"BEGIN, lock, load and what holds the node; save, clock, event and COMMIT")
+	require.Equal(t, node.Drained, b.get(n).LastDrain.State)
+	require.EqualValues(t, 1, of(func() error {
+		look, err := b.controls.LookAtDrain(t.Context(), n)
+		require.True(t, look.Over)
+		return err
+	}), "a look at what is over locks nothing")
+}
