@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -28,12 +29,15 @@ type Issuer struct {
 	db  *db.DB
 	key ed25519.PrivateKey
 	kid string
+
+	mu       sync.Mutex
+	verified map[[sha256.Size]byte]Actor // whom the tokens name whose signature was found good, by the tokens' hashes
 }
 
 // NewIssuer takes the signing key, which the api processes of an installation share.
 func NewIssuer(d *db.DB, key ed25519.PrivateKey) *Issuer {
 	sum := sha256.Sum256(key.Public().(ed25519.PublicKey))
-	return &Issuer{db: d, key: key, kid: hex.EncodeToString(sum[:8])}
+	return &Issuer{db: d, key: key, kid: hex.EncodeToString(sum[:8]), verified: map[[sha256.Size]byte]Actor{}}
 }
 
 // Issue makes a token for the principal, which is made too if it is new. The token's text is given once and stored nowhere.
@@ -71,12 +75,36 @@ func (i *Issuer) sign(principal, jti string, expiresAt time.Time) (string, error
 // maxToken bounds what is parsed.
 const maxToken = 4096
 
-// Verify reads who a bearer token names. It judges the signature; whether the token was revoked or has ended is judged by the database's clock at
-// each decision.
+// maxVerified bounds how many tokens are known by their hash; past it all are verified anew.
+const maxVerified = 4096
+
+// Verify reads who a bearer token names. It judges the signature, of the same token once; whether the token was revoked or has ended is judged by the
+// database's clock at each decision.
 func (i *Issuer) Verify(token string) (Actor, error) {
 	if token == "" || len(token) > maxToken {
 		return Actor{}, Unauthenticated()
 	}
+	hash := sha256.Sum256([]byte(token))
+	i.mu.Lock()
+	who, known := i.verified[hash]
+	i.mu.Unlock()
+	if known {
+		return who, nil
+	}
+	who, err := i.verify(token)
+	if err != nil {
+		return Actor{}, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.verified) >= maxVerified {
+		clear(i.verified)
+	}
+	i.verified[hash] = who
+	return who, nil
+}
+
+func (i *Issuer) verify(token string) (Actor, error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
 		return Actor{}, Unauthenticated()
