@@ -24,7 +24,7 @@ func (r *rig) bare(ctx context.Context, nodeID string) error {
 
 // bareOne is the floor's round of a benchmark of single operations.
 func (r *rig) bareOne(each int, nodeID string) side {
-	return side{zero, timed(each, func(ctx context.Context) (time.Duration, error) {
+	return side{zero, zero, timed(each, func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
 		err := r.bare(ctx, nodeID)
 		return time.Since(began), err
@@ -56,7 +56,7 @@ func cordon(ctx context.Context, r *rig, s size) ([]Row, error) {
 		on = !on
 		return until(ctx, seen, ids[0], func() error { return r.toggle(ctx, ids[0], on) })
 	}
-	row, err := pairs(ctx, "cordon", s.rounds, median, side{r.cpu, timed(s.each, work)}, r.bareOne(s.each, ids[1]))
+	row, err := pairs(ctx, "cordon", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, work)}, r.bareOne(s.each, ids[1]))
 	return []Row{row}, err
 }
 
@@ -90,6 +90,6 @@ func cordon16(ctx context.Context, r *rig, s size) ([]Row, error) {
 		return r.toggle(ctx, ids[c], on[c])
 	})
 	floor := together(s.n, s.each, func(ctx context.Context, c, _ int) error { return r.bare(ctx, ids[s.n+c]) })
-	row, err := pairs(ctx, "cordon-16", s.rounds, perSecond, side{r.cpu, work}, side{zero, floor})
+	row, err := pairs(ctx, "cordon-16", s.rounds, perSecond, side{r.cpu, r.dbCPU, work}, side{zero, zero, floor})
 	return []Row{row}, err
 }

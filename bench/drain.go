@@ -49,10 +49,10 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 		}
 		return took, uncordon(ctx)
 	}
-	first, err := pairs(ctx, "drain-empty", s.rounds, median, side{r.cpu, timed(s.each, empty)}, r.bareOne(s.each, ids[1]))
+	first, err := pairs(ctx, "drain-empty", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, empty)}, r.bareOne(s.each, ids[1]))
 	if err != nil {
 		return nil, err
 	}
-	second, err := pairs(ctx, "drain-release", s.rounds, median, side{r.cpu, timed(s.each, release)}, r.bareOne(s.each, ids[1]))
+	second, err := pairs(ctx, "drain-release", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, release)}, r.bareOne(s.each, ids[1]))
 	return []Row{first, second}, err
 }

@@ -52,7 +52,7 @@ func fanout(ctx context.Context, r *rig, s size) ([]Row, error) {
 	floor := func(ctx context.Context) (round, error) {
 		return raw.take(ctx, s.each, func() error { return f.send(next) })
 	}
-	row, err := pairs(ctx, "fanout", s.rounds, cpuEach, side{r.cpu, work}, side{f.cpu, floor})
+	row, err := pairs(ctx, "fanout", s.rounds, cpuEach, side{r.cpu, r.dbCPU, work}, side{f.cpu, zero, floor})
 	row.More = map[string]float64{
 		"subscribers": float64(s.n), "stuck": float64(stuck), "kb_each": tidy((after - before) / 1024 / float64(s.n)),
 	}

@@ -67,7 +67,7 @@ func flush(ctx context.Context, r *rig, s size) ([]Row, error) {
 			where l.node_id = x.node_id and l.session_number = x.number`, ids, numbers, millis)
 		return round{n: len(ids), elapsed: time.Since(began)}, err
 	}
-	row, err := pairs(ctx, "flush", s.rounds, wholeMs, side{ownCPU, work}, side{ownCPU, floor})
+	row, err := pairs(ctx, "flush", s.rounds, wholeMs, side{ownCPU, r.dbCPU, work}, side{ownCPU, zero, floor})
 	row.More = map[string]float64{"wal_bytes_each": tidy(wal / float64(s.n)), "hot_percent": tidy(100 * hot / max(updated, 1))}
 	return []Row{row}, err
 }

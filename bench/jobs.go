@@ -53,7 +53,7 @@ func jobs(ctx context.Context, r *rig, s size) ([]Row, error) {
 		}
 		return round{n: s.each, times: times}, nil
 	}
-	row, err := pairs(ctx, "jobs", s.rounds, median, side{r.cpu, work}, r.bareOne(s.each, ids[s.n]))
+	row, err := pairs(ctx, "jobs", s.rounds, median, side{r.cpu, r.dbCPU, work}, r.bareOne(s.each, ids[s.n]))
 	return []Row{row}, err
 }
 

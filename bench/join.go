@@ -195,7 +195,7 @@ func join(ctx context.Context, r *rig, s size) ([]Row, error) {
 		mine := batch()
 		return together(s.n, s.each, func(ctx context.Context, c, i int) error { return r.bareJoin(ctx, ca, mine[c*s.each+i]) })(ctx)
 	}
-	row, err := pairs(ctx, "join", s.rounds, perSecond, side{r.cpu, work}, side{ownCPU, floor})
+	row, err := pairs(ctx, "join", s.rounds, perSecond, side{r.cpu, r.dbCPU, work}, side{ownCPU, zero, floor})
 	return []Row{row}, err
 }
 

@@ -18,13 +18,14 @@ type Row struct {
 	N     int     `json:"n"`
 	Value float64 `json:"value"` // the median of the rounds, in Unit
 	Unit  string  `json:"unit"`
-	Floor float64 `json:"floor"`  // the floor's, in Unit
-	Ratio float64 `json:"ratio"`  // the median of the pairs' ratios, value to floor
-	P50   float64 `json:"p50"`    // of one operation, in milliseconds
-	P99   float64 `json:"p99"`    // the same
-	CPU   float64 `json:"cpu_us"` // of the server for each operation, in microseconds
-	Load  float64 `json:"load"`   // the machine's, over a minute
-	Noisy bool    `json:"noisy"`  // the floor's own spread is over 30 %: times say less
+	Floor float64 `json:"floor"`     // the floor's, in Unit
+	Ratio float64 `json:"ratio"`     // the median of the pairs' ratios, value to floor
+	P50   float64 `json:"p50"`       // of one operation, in milliseconds
+	P99   float64 `json:"p99"`       // the same
+	CPU   float64 `json:"cpu_us"`    // of the server for each operation, in microseconds
+	DB    float64 `json:"db_cpu_us"` // of PostgreSQL for each operation
+	Load  float64 `json:"load"`      // the machine's, over a minute
+	Noisy bool    `json:"noisy"`     // the floor's own spread is over 30 %: times say less
 	Goal  string  `json:"goal,omitempty"`
 	Holds bool    `json:"holds"`
 	// More holds what a row tells besides.
@@ -37,21 +38,23 @@ type round struct {
 	times   []time.Duration // of single operations; none where they aren't timed
 	elapsed time.Duration   // of the whole
 	cpu     time.Duration   // of the process that is measured
+	db      time.Duration   // of PostgreSQL
 }
 
-// side is the work or its floor: clock is the CPU clock of the process that is measured, run does one round.
+// side is the work or its floor: clock is the CPU clock of the process that is measured, db that of PostgreSQL, run does one round.
 type side struct {
 	clock func() time.Duration
+	db    func() time.Duration
 	run   func(ctx context.Context) (round, error)
 }
 
 func (s side) once(ctx context.Context) (round, error) {
-	cpu, began := s.clock(), time.Now()
+	cpu, db, began := s.clock(), s.db(), time.Now()
 	done, err := s.run(ctx)
 	if done.elapsed == 0 {
 		done.elapsed = time.Since(began)
 	}
-	done.cpu = s.clock() - cpu
+	done.cpu, done.db = s.clock()-cpu, s.db()-db
 	return done, err
 }
 
@@ -72,7 +75,7 @@ var (
 func pairs(ctx context.Context, name string, rounds int, f figure, work, floor side) (Row, error) {
 	var values, floors, ratios []float64
 	var all, floorTimes []time.Duration
-	var busy time.Duration
+	var busy, db time.Duration
 	row := Row{Name: name, Unit: f.unit}
 	for i := range rounds + 1 {
 		a, err := work.once(ctx)
@@ -89,10 +92,11 @@ func pairs(ctx context.Context, name string, rounds int, f figure, work, floor s
 		values, floors, ratios = append(values, f.of(a)), append(floors, f.of(b)), append(ratios, f.of(a)/f.of(b))
 		all, floorTimes = append(all, a.times...), append(floorTimes, b.times...)
 		busy += a.cpu
+		db += a.db
 		row.N += a.n
 	}
 	row.Value, row.Floor, row.Ratio = tidy(middle(values)), tidy(middle(floors)), tidy(middle(ratios))
-	row.CPU = tidy(float64(busy) / 1e3 / float64(row.N))
+	row.CPU, row.DB = tidy(float64(busy)/1e3/float64(row.N)), tidy(float64(db)/1e3/float64(row.N))
 	row.Noisy = spread(floors) > 0.3
 	if len(all) > 0 {
 		row.P50, row.P99 = tidy(millis(quantile(all, 0.5))), tidy(millis(quantile(all, 0.99)))

@@ -137,7 +137,7 @@ func (r *rig) reading(ctx context.Context, name string, s size, query string, va
 		return time.Since(began), err
 	})
 	floor := counted(s.each*encodings, func(context.Context) error { return json.NewEncoder(io.Discard).Encode(v) })
-	row, err := pairs(ctx, name, s.rounds, cpuEach, side{r.cpu, work}, side{ownCPU, floor})
+	row, err := pairs(ctx, name, s.rounds, cpuEach, side{r.cpu, r.dbCPU, work}, side{ownCPU, zero, floor})
 	row.More = map[string]float64{"bytes": float64(len(text))}
 	return row, err
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -166,6 +167,26 @@ func (r *rig) stop() {
 
 // cpu gives how much CPU the server has used.
 func (r *rig) cpu() time.Duration { return cpuOf(r.server.Process.Pid)() }
+
+// dbCPU gives how much CPU PostgreSQL has used in all its processes that live.
+func (r *rig) dbCPU() time.Duration {
+	text, err := os.ReadFile(filepath.Join(r.dir, "db", "pg", "postmaster.pid"))
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	children, err := os.ReadFile("/proc/" + first + "/task/" + first + "/children")
+	if err != nil {
+		return 0
+	}
+	var sum time.Duration
+	for _, child := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			sum += cpuOf(pid)()
+		}
+	}
+	return sum
+}
 
 // zero is the clock of a side whose CPU does not count.
 func zero() time.Duration { return 0 }

@@ -151,7 +151,7 @@ func heartbeat(ctx context.Context, r *rig, s size) ([]Row, error) {
 		_, err := raw[i].Read(b[:])
 		return err
 	})
-	row, err := pairs(ctx, "heartbeat", s.rounds, cpuEach, side{r.cpu, work}, side{f.cpu, floor})
+	row, err := pairs(ctx, "heartbeat", s.rounds, cpuEach, side{r.cpu, r.dbCPU, work}, side{f.cpu, zero, floor})
 	return []Row{row}, err
 }
 
