@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -105,18 +106,30 @@ func (t *tellings) node(ctx context.Context, nodeID string) (*Node, error) {
 
 // tell makes the events of an answer. What the reader may see of them is cut already.
 func (a *API) tell(who iam.Actor, tenant string, list []events.Event) ([]Event, error) {
-	of := &tellings{api: a, who: who, tenant: tenant}
+	return (&tellings{api: a, who: who, tenant: tenant}).tell(list)
+}
+
+func (t *tellings) tell(list []events.Event) ([]Event, error) {
 	out := make([]Event, len(list))
 	for i, e := range list {
 		if e.NodeID != "" {
-			of.ids = append(of.ids, e.NodeID)
+			t.add(e.NodeID)
 		}
 		var err error
-		if out[i], err = typed(e, of); err != nil {
+		if out[i], err = typed(e, t); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// add has a node read with the others.
+func (t *tellings) add(nodeID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.nodes == nil && !slices.Contains(t.ids, nodeID) {
+		t.ids = append(t.ids, nodeID)
+	}
 }
 
 func typed(e events.Event, of *tellings) (Event, error) {
@@ -171,6 +184,11 @@ func (a *API) history(ctx context.Context, who iam.Actor, f events.ListFilter, a
 	if err != nil {
 		return nil, err
 	}
+	return a.eventPage(reader, &tellings{api: a, who: who, tenant: f.Tenant}, list, more)
+}
+
+// eventPage makes the page of an answer; what the reader may see of the events is cut here.
+func (a *API) eventPage(reader *iam.Reader, of *tellings, list []events.Event, more bool) (*EventConnection, error) {
 	out := &EventConnection{PageInfo: &PageInfo{HasNextPage: more}, Nodes: []Event{}, Edges: []*EventEdge{}}
 	seen := make([]events.Event, 0, len(list))
 	for _, e := range list {
@@ -180,7 +198,8 @@ func (a *API) history(ctx context.Context, who iam.Actor, f events.ListFilter, a
 			seen = append(seen, v)
 		}
 	}
-	if out.Nodes, err = a.tell(who, f.Tenant, seen); err != nil {
+	var err error
+	if out.Nodes, err = of.tell(seen); err != nil {
 		return nil, err
 	}
 	for i, e := range seen {

@@ -219,9 +219,17 @@ func (n *Node) Certificates(ctx context.Context, live bool, first int, after *st
 
 // Events gives the node's events, newest first.
 func (n *Node) Events(ctx context.Context, types []string, first int, after *string) (*EventConnection, error) {
-	return n.page.api.history(ctx, n.page.who, events.ListFilter{
-		Filter: events.Filter{Tenant: n.Seer, NodeID: n.ID, Types: types}, First: first,
-	}, after)
+	if after != nil {
+		return n.page.api.history(ctx, n.page.who, events.ListFilter{
+			Filter: events.Filter{Tenant: n.Seer, NodeID: n.ID, Types: types}, First: first,
+		}, after)
+	}
+	reader := n.page.api.Authority.Reader(n.page.who, n.Seer, iam.NodesEvents)
+	list, err := n.page.eventsOf(ctx, reader, n.ID, types, first)
+	if err != nil {
+		return nil, err
+	}
+	return n.page.api.eventPage(reader, &n.page.told, list[:min(first, len(list))], len(list) > first)
 }
 
 // Drain is a drain in an answer.

@@ -2,8 +2,11 @@ package graph
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/liveness"
@@ -28,6 +31,8 @@ type page struct {
 
 	slices sliced[placement.Slice, placement.Allocation]
 	certs  sliced[pki.CertificateSlice, pki.NodeCertificate]
+	past   sliced[string, events.Event]
+	told   tellings
 }
 
 // sliced is parts of the nodes' lists, each read once for all nodes.
@@ -76,6 +81,7 @@ func (a *API) newPage(who iam.Actor, tenant string, views []*node.View) []*Node 
 		p.ids[i] = v.ID
 		nodes[i] = &Node{View: v, page: p}
 	}
+	p.told = tellings{api: a, who: who, tenant: tenant, ids: p.ids}
 	return nodes
 }
 
@@ -142,4 +148,15 @@ func (p *page) certificatesOf(ctx context.Context, nodeID string, s pki.Certific
 	return p.certs.get(s, func() (map[string][]pki.NodeCertificate, error) {
 		return pki.CertificatesOf(ctx, p.api.DB.Pool(), p.ids, s)
 	})
+}
+
+// eventsOf gives the first page of a node's events, read for all nodes at once, with one look whether the caller may read them.
+func (p *page) eventsOf(ctx context.Context, reader *iam.Reader, nodeID string, types []string, first int) ([]events.Event, error) {
+	by, err := p.past.get(strconv.Itoa(first)+" "+strings.Join(types, " "), func() (map[string][]events.Event, error) {
+		if err := reader.Check(ctx); err != nil {
+			return nil, err
+		}
+		return events.OfNodes(ctx, p.api.DB.Pool(), p.ids, events.ListFilter{Filter: events.Filter{Tenant: p.tenant, Types: types}, First: first})
+	})
+	return by[nodeID], err
 }
