@@ -496,7 +496,9 @@ func TestInventory(t *testing.T) {
 		require.Equal(t, 64, *i.CPUThreads)
 		require.Equal(t, node.Text("67345000000"), i.MemoryBytes)
 		require.Equal(t, []health.Gpu{{UUID: "GPU-1", Model: "NVIDIA A100-SXM4-40GB", MemoryBytes: fmt.Sprint(40 << 30)}}, i.GPUs)
-		require.Equal(t, []health.StorageRoot{{Path: "/", FsType: "ext4", SizeBytes: fmt.Sprint(1 << 40)}}, i.StorageRoots)
+		require.Len(t, i.Roots, 1)
+		require.Equal(t, []any{"/", "ext4", int64(1 << 40)}, []any{i.Roots[0].Path, i.Roots[0].FsType, i.Roots[0].SizeBytes})
+		require.Nil(t, i.Roots[0].MissingSince)
 
 		l.leave(t)
 		b.isNow(t, m.nodeID, node.Disconnected)

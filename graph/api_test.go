@@ -555,7 +555,7 @@ func TestLists(t *testing.T) {
 			b.control("nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeDrain")
 		}
 		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt } lastDrain { state } lastSeen
-			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
+			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } devices { uuid } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
 			allocations(first: 20) { nodes { endsAt } } }`
 		for _, shape := range []string{"nodes " + fields, "edges { node " + fields + " }"} {
 			b.later.Wait()

@@ -77,6 +77,7 @@ type ComplexityRoot struct {
 		Cordon              func(childComplexity int) int
 		Cordoned            func(childComplexity int) int
 		CreatedAt           func(childComplexity int) int
+		Devices             func(childComplexity int) int
 		Drain               func(childComplexity int) int
 		Events              func(childComplexity int, types []string, first int, after *string) int
 		Failure             func(childComplexity int) int
@@ -134,6 +135,18 @@ type ComplexityRoot struct {
 		At     func(childComplexity int) int
 		By     func(childComplexity int) int
 		Reason func(childComplexity int) int
+	}
+
+	Device struct {
+		FirstSeenAt  func(childComplexity int) int
+		Kind         func(childComplexity int) int
+		MemoryBytes  func(childComplexity int) int
+		MissingSince func(childComplexity int) int
+		Model        func(childComplexity int) int
+		PciAddress   func(childComplexity int) int
+		Serial       func(childComplexity int) int
+		Slot         func(childComplexity int) int
+		UUID         func(childComplexity int) int
 	}
 
 	Drain struct {
@@ -224,6 +237,7 @@ type ComplexityRoot struct {
 		CreatedBy func(childComplexity int) int
 		ExpiresAt func(childComplexity int) int
 		ID        func(childComplexity int) int
+		Labels    func(childComplexity int) int
 		Pool      func(childComplexity int) int
 		RevokedAt func(childComplexity int) int
 		RevokedBy func(childComplexity int) int
@@ -466,9 +480,12 @@ type ComplexityRoot struct {
 	}
 
 	StorageRoot struct {
-		FsType    func(childComplexity int) int
-		Path      func(childComplexity int) int
-		SizeBytes func(childComplexity int) int
+		Device       func(childComplexity int) int
+		FsType       func(childComplexity int) int
+		MissingSince func(childComplexity int) int
+		Path         func(childComplexity int) int
+		SizeBytes    func(childComplexity int) int
+		UUID         func(childComplexity int) int
 	}
 
 	Subscription struct {
@@ -704,6 +721,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.CreatedAt(childComplexity), true
+	case "ComputeNode.devices":
+		if e.ComplexityRoot.ComputeNode.Devices == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComputeNode.Devices(childComplexity), true
 	case "ComputeNode.drain":
 		if e.ComplexityRoot.ComputeNode.Drain == nil {
 			break
@@ -971,6 +994,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Cordon.Reason(childComplexity), true
+
+	case "Device.firstSeenAt":
+		if e.ComplexityRoot.Device.FirstSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.FirstSeenAt(childComplexity), true
+	case "Device.kind":
+		if e.ComplexityRoot.Device.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Kind(childComplexity), true
+	case "Device.memoryBytes":
+		if e.ComplexityRoot.Device.MemoryBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.MemoryBytes(childComplexity), true
+	case "Device.missingSince":
+		if e.ComplexityRoot.Device.MissingSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.MissingSince(childComplexity), true
+	case "Device.model":
+		if e.ComplexityRoot.Device.Model == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Model(childComplexity), true
+	case "Device.pciAddress":
+		if e.ComplexityRoot.Device.PciAddress == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.PciAddress(childComplexity), true
+	case "Device.serial":
+		if e.ComplexityRoot.Device.Serial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Serial(childComplexity), true
+	case "Device.slot":
+		if e.ComplexityRoot.Device.Slot == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Slot(childComplexity), true
+	case "Device.uuid":
+		if e.ComplexityRoot.Device.UUID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.UUID(childComplexity), true
 
 	case "Drain.blockers":
 		if e.ComplexityRoot.Drain.Blockers == nil {
@@ -1358,6 +1436,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinToken.ID(childComplexity), true
+	case "JoinToken.labels":
+		if e.ComplexityRoot.JoinToken.Labels == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinToken.Labels(childComplexity), true
 	case "JoinToken.pool":
 		if e.ComplexityRoot.JoinToken.Pool == nil {
 			break
@@ -2379,12 +2463,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Session.Since(childComplexity), true
 
+	case "StorageRoot.device":
+		if e.ComplexityRoot.StorageRoot.Device == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StorageRoot.Device(childComplexity), true
 	case "StorageRoot.fsType":
 		if e.ComplexityRoot.StorageRoot.FsType == nil {
 			break
 		}
 
 		return e.ComplexityRoot.StorageRoot.FsType(childComplexity), true
+	case "StorageRoot.missingSince":
+		if e.ComplexityRoot.StorageRoot.MissingSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StorageRoot.MissingSince(childComplexity), true
 	case "StorageRoot.path":
 		if e.ComplexityRoot.StorageRoot.Path == nil {
 			break
@@ -2397,6 +2493,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StorageRoot.SizeBytes(childComplexity), true
+	case "StorageRoot.uuid":
+		if e.ComplexityRoot.StorageRoot.UUID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StorageRoot.UUID(childComplexity), true
 
 	case "Subscription.drainChanges":
 		if e.ComplexityRoot.Subscription.DrainChanges == nil {
@@ -2521,6 +2623,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("JoinTokenCreateInput", ec.unmarshalInputJoinTokenCreateInput),
 			graphql.NewInputUnmarshaler("JoinTokenRevokeInput", ec.unmarshalInputJoinTokenRevokeInput),
+			graphql.NewInputUnmarshaler("LabelInput", ec.unmarshalInputLabelInput),
 			graphql.NewInputUnmarshaler("LabelMatch", ec.unmarshalInputLabelMatch),
 			graphql.NewInputUnmarshaler("NodeCordonInput", ec.unmarshalInputNodeCordonInput),
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
@@ -2789,7 +2892,9 @@ type ComputeNode {
   outSince: DateTime
   "For each control whether it is offered now to the caller and, if not, why: the rule that the control itself uses."
   controls: [ControlState!]!
-  "File systems as its daemon measured them; empty until it reported, and for tenants that don't own the node."
+  "Its parts that can be booked by themselves, by slot; those that its inventory no longer shows too. Empty for tenants that don't own the node."
+  devices: [Device!]!
+  "Its file systems, by path; those that its inventory no longer shows too. Empty for tenants that don't own the node."
   storageRoots: [StorageRoot!]!
   "What it has by amount, cpu and memory, as its daemon measured it; empty until it reported, and for tenants that don't own the node."
   scalarResources: [ScalarResource!]!
@@ -3050,10 +3155,44 @@ type Gpu {
 type StorageRoot {
   "Where it is mounted."
   path: String!
+  "The file system's own identifier, if it has one."
+  uuid: String
+  "What it lies on, like /dev/nvme0n1p2."
+  device: String
   "Its type, like ext4."
   fsType: String!
   "Size in bytes, as text since it passes 32 bits."
   sizeBytes: String!
+  "Since when the node's inventory no longer shows it; null while it does."
+  missingSince: DateTime
+}
+
+"What a device is."
+enum DeviceKind {
+  "An accelerator."
+  GPU
+}
+
+"A part of a node that can be booked by itself. It is known by the hardware's own id, through restarts and re-joins."
+type Device {
+  "The hardware's own identifier."
+  uuid: String!
+  "What it is."
+  kind: DeviceKind!
+  "The driver's number for it, which can change with a restart."
+  slot: Int!
+  "Its model."
+  model: String!
+  "Memory in bytes, as text since it passes 32 bits."
+  memoryBytes: String!
+  "Its serial number."
+  serial: String
+  "Where it is plugged in."
+  pciAddress: String
+  "When an inventory of the node first showed it."
+  firstSeenAt: DateTime!
+  "Since when the node's inventory no longer shows it; null while it does."
+  missingSince: DateTime
 }
 
 "Something that a node has by amount."
@@ -3130,6 +3269,8 @@ type JoinToken {
   revokedAt: DateTime
   "Who revoked it."
   revokedBy: String
+  "The operator's labels that a new node begins with, by key."
+  labels: [Label!]!
 }
 
 "A page of join tokens."
@@ -3682,8 +3823,18 @@ input JoinTokenCreateInput {
   poolId: ID!
   "How many seconds it can be used, 1 to 604,800."
   ttlSeconds: Int! = 1800
+  "Labels that a new node begins with, as its operator's, up to 64. A node that comes back keeps its own."
+  labels: [LabelInput!]
   "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer, without the secret."
   requestId: ID
+}
+
+"A label to set."
+input LabelInput {
+  "Up to 128 letters, digits and . _ / -, beginning and ending with a letter or digit."
+  key: String!
+  "Up to 256 letters, digits and . _ : / @ + = -; can be empty."
+  value: String!
 }
 
 "Which join token to revoke."
@@ -3946,6 +4097,8 @@ func (ec *executionContext) childFields_ComputeNode(ctx context.Context, field g
 		return ec.fieldContext_ComputeNode_outSince(ctx, field)
 	case "controls":
 		return ec.fieldContext_ComputeNode_controls(ctx, field)
+	case "devices":
+		return ec.fieldContext_ComputeNode_devices(ctx, field)
 	case "storageRoots":
 		return ec.fieldContext_ComputeNode_storageRoots(ctx, field)
 	case "scalarResources":
@@ -4026,6 +4179,30 @@ func (ec *executionContext) childFields_Cordon(ctx context.Context, field graphq
 		return ec.fieldContext_Cordon_at(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Cordon", field.Name)
+}
+
+func (ec *executionContext) childFields_Device(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "uuid":
+		return ec.fieldContext_Device_uuid(ctx, field)
+	case "kind":
+		return ec.fieldContext_Device_kind(ctx, field)
+	case "slot":
+		return ec.fieldContext_Device_slot(ctx, field)
+	case "model":
+		return ec.fieldContext_Device_model(ctx, field)
+	case "memoryBytes":
+		return ec.fieldContext_Device_memoryBytes(ctx, field)
+	case "serial":
+		return ec.fieldContext_Device_serial(ctx, field)
+	case "pciAddress":
+		return ec.fieldContext_Device_pciAddress(ctx, field)
+	case "firstSeenAt":
+		return ec.fieldContext_Device_firstSeenAt(ctx, field)
+	case "missingSince":
+		return ec.fieldContext_Device_missingSince(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Device", field.Name)
 }
 
 func (ec *executionContext) childFields_Drain(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4188,6 +4365,8 @@ func (ec *executionContext) childFields_JoinToken(ctx context.Context, field gra
 		return ec.fieldContext_JoinToken_revokedAt(ctx, field)
 	case "revokedBy":
 		return ec.fieldContext_JoinToken_revokedBy(ctx, field)
+	case "labels":
+		return ec.fieldContext_JoinToken_labels(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type JoinToken", field.Name)
 }
@@ -4558,10 +4737,16 @@ func (ec *executionContext) childFields_StorageRoot(ctx context.Context, field g
 	switch field.Name {
 	case "path":
 		return ec.fieldContext_StorageRoot_path(ctx, field)
+	case "uuid":
+		return ec.fieldContext_StorageRoot_uuid(ctx, field)
+	case "device":
+		return ec.fieldContext_StorageRoot_device(ctx, field)
 	case "fsType":
 		return ec.fieldContext_StorageRoot_fsType(ctx, field)
 	case "sizeBytes":
 		return ec.fieldContext_StorageRoot_sizeBytes(ctx, field)
+	case "missingSince":
+		return ec.fieldContext_StorageRoot_missingSince(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StorageRoot", field.Name)
 }
@@ -6625,6 +6810,38 @@ func (ec *executionContext) fieldContext_ComputeNode_controls(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _ComputeNode_devices(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_devices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Devices(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Device) graphql.Marshaler {
+			return ec.marshalNDevice2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDeviceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_devices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ComputeNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Device(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ComputeNode_storageRoots(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7301,6 +7518,213 @@ func (ec *executionContext) _Cordon_at(ctx context.Context, field graphql.Collec
 }
 func (ec *executionContext) fieldContext_Cordon_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Cordon", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Device_uuid(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_uuid(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UUID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_uuid(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "String")
+}
+
+func (ec *executionContext) _Device_kind(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNDeviceKind2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "DeviceKind")
+}
+
+func (ec *executionContext) _Device_slot(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_slot(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Slot, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_slot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Device_model(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "String")
+}
+
+func (ec *executionContext) _Device_memoryBytes(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_memoryBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MemoryBytes(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_memoryBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, true, false, "String")
+}
+
+func (ec *executionContext) _Device_serial(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_serial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Serial(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Device_serial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, true, false, "String")
+}
+
+func (ec *executionContext) _Device_pciAddress(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_pciAddress(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PciAddress(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Device_pciAddress(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, true, false, "String")
+}
+
+func (ec *executionContext) _Device_firstSeenAt(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_firstSeenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstSeenAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_firstSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Device_missingSince(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_missingSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MissingSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Device_missingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Drain_id(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
@@ -8991,6 +9415,38 @@ func (ec *executionContext) _JoinToken_revokedBy(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_JoinToken_revokedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("JoinToken", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinToken_labels(ctx context.Context, field graphql.CollectedField, obj *JoinToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinToken_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []node.Label) graphql.Marshaler {
+			return ec.marshalNLabel2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinToken_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinToken",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Label(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _JoinTokenConnection_edges(ctx context.Context, field graphql.CollectedField, obj *JoinTokenConnection) (ret graphql.Marshaler) {
@@ -13055,6 +13511,52 @@ func (ec *executionContext) fieldContext_StorageRoot_path(_ context.Context, fie
 	return graphql.NewScalarFieldContext("StorageRoot", field, false, false, "String")
 }
 
+func (ec *executionContext) _StorageRoot_uuid(ctx context.Context, field graphql.CollectedField, obj *StorageRoot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StorageRoot_uuid(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UUID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StorageRoot_uuid(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StorageRoot", field, false, false, "String")
+}
+
+func (ec *executionContext) _StorageRoot_device(ctx context.Context, field graphql.CollectedField, obj *StorageRoot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StorageRoot_device(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Device, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StorageRoot_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StorageRoot", field, false, false, "String")
+}
+
 func (ec *executionContext) _StorageRoot_fsType(ctx context.Context, field graphql.CollectedField, obj *StorageRoot) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13099,6 +13601,29 @@ func (ec *executionContext) _StorageRoot_sizeBytes(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_StorageRoot_sizeBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StorageRoot", field, false, false, "String")
+}
+
+func (ec *executionContext) _StorageRoot_missingSince(ctx context.Context, field graphql.CollectedField, obj *StorageRoot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StorageRoot_missingSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MissingSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StorageRoot_missingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StorageRoot", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _Subscription_nodeEvents(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -14632,7 +15157,7 @@ func (ec *executionContext) unmarshalInputJoinTokenCreateInput(ctx context.Conte
 		asMap["ttlSeconds"] = 1800
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "poolId", "ttlSeconds", "requestId"}
+	fieldsInOrder := [...]string{"tenantId", "poolId", "ttlSeconds", "labels", "requestId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -14660,6 +15185,13 @@ func (ec *executionContext) unmarshalInputJoinTokenCreateInput(ctx context.Conte
 				return it, err
 			}
 			it.TTLSeconds = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
 		case "requestId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
 			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
@@ -14737,6 +15269,55 @@ func (ec *executionContext) unmarshalInputJoinTokenRevokeInput(ctx context.Conte
 func UnmarshalJoinTokenRevokeInput(ctx context.Context, raw any) (JoinTokenRevokeInput, error) {
 	var out JoinTokenRevokeInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "JoinTokenRevokeInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputLabelInput(ctx context.Context, obj any) (LabelInput, error) {
+	var it LabelInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"key", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "key":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("key"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Key = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalLabelInput unmarshals raw into the LabelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLabelInput(ctx context.Context, raw any) (LabelInput, error) {
+	var out LabelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LabelInput", raw, &out)
 	return out, err
 }
 
@@ -15828,6 +16409,12 @@ func (ec *executionContext) _ComputeNode(ctx context.Context, sel ast.SelectionS
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ComputeNode_controls(ctx, field, obj)
 				})
+		case "devices":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ComputeNode_devices(ctx, field, obj)
+				})
 		case "storageRoots":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -16093,6 +16680,79 @@ func (ec *executionContext) _Cordon(ctx context.Context, sel ast.SelectionSet, o
 		case "at":
 			out.Values[i] = ec._Cordon_at(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var deviceImplementors = []string{"Device"}
+
+func (ec *executionContext) _Device(ctx context.Context, sel ast.SelectionSet, obj *Device) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deviceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Device")
+		case "uuid":
+			out.Values[i] = ec._Device_uuid(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Device_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "slot":
+			out.Values[i] = ec._Device_slot(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "model":
+			out.Values[i] = ec._Device_model(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "memoryBytes":
+			out.Values[i] = ec._Device_memoryBytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "serial":
+			out.Values[i] = ec._Device_serial(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "pciAddress":
+			out.Values[i] = ec._Device_pciAddress(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "firstSeenAt":
+			out.Values[i] = ec._Device_firstSeenAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missingSince":
+			out.Values[i] = ec._Device_missingSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -16689,6 +17349,11 @@ func (ec *executionContext) _JoinToken(ctx context.Context, sel ast.SelectionSet
 		case "revokedBy":
 			out.Values[i] = ec._JoinToken_revokedBy(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "labels":
+			out.Values[i] = ec._JoinToken_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -18348,6 +19013,16 @@ func (ec *executionContext) _StorageRoot(ctx context.Context, sel ast.SelectionS
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "uuid":
+			out.Values[i] = ec._StorageRoot_uuid(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "device":
+			out.Values[i] = ec._StorageRoot_device(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "fsType":
 			out.Values[i] = ec._StorageRoot_fsType(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -18356,6 +19031,11 @@ func (ec *executionContext) _StorageRoot(ctx context.Context, sel ast.SelectionS
 		case "sizeBytes":
 			out.Values[i] = ec._StorageRoot_sizeBytes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missingSince":
+			out.Values[i] = ec._StorageRoot_missingSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -19124,6 +19804,44 @@ func (ec *executionContext) marshalNDateTime2timeᚐTime(ctx context.Context, se
 	return res
 }
 
+func (ec *executionContext) marshalNDevice2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDeviceᚄ(ctx context.Context, sel ast.SelectionSet, v []*Device) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDevice2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDevice(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDevice2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDevice(ctx context.Context, sel ast.SelectionSet, v *Device) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Device!")
+		return graphql.Null
+	}
+	return ec._Device(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeviceKind2string(ctx context.Context, v any) (string, error) {
+	res, err := graphql.UnmarshalString(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeviceKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "DeviceKind!")
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx context.Context, sel ast.SelectionSet, v *Drain) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Drain!")
@@ -19425,6 +20143,11 @@ func (ec *executionContext) marshalNLabel2ᚕgithubᚗcomᚋbetterᚑcomputeᚋb
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNLabelInput2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInput(ctx context.Context, v any) (*LabelInput, error) {
+	res, err := ec.unmarshalInputLabelInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNLabelMatch2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelMatch(ctx context.Context, v any) (node.LabelMatch, error) {
@@ -20275,6 +20998,23 @@ func (ec *executionContext) marshalOJoinTokenPayload2ᚖgithubᚗcomᚋbetterᚑ
 		return graphql.Null
 	}
 	return ec._JoinTokenPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx context.Context, v any) ([]*LabelInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*LabelInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNLabelInput2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) unmarshalOLabelMatch2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelMatchᚄ(ctx context.Context, v any) ([]node.LabelMatch, error) {

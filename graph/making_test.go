@@ -76,6 +76,28 @@ func TestJoinTokens(t *testing.T) {
 	})
 }
 
+func TestJoinTokenLabels(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.authority()
+	create := func(labels ...object) answer {
+		return b.query(`mutation($p: ID!, $l: [LabelInput!]) { joinTokenCreate(input: { tenantId: "acme", poolId: $p, labels: $l }) { joinToken { labels { key value source } } } }`,
+			object{"p": b.pool, "l": labels})
+	}
+	made := create(object{"key": "rack", "value": "b7"}, object{"key": "fabric/rail", "value": ""})
+	want := []any{object{"key": "fabric/rail", "value": "", "source": "OPERATOR"}, object{"key": "rack", "value": "b7", "source": "OPERATOR"}}
+	require.Equal(t, want, made.at(t, "joinTokenCreate", "joinToken", "labels"))
+	require.Equal(t, want, b.query(`{ joinTokens(tenantId: "acme") { nodes { labels { key value source } } } }`, nil).at(t, "joinTokens", "nodes").([]any)[0].(object)["labels"])
+	require.Empty(t, create().at(t, "joinTokenCreate", "joinToken", "labels"))
+	for name, labels := range map[string][]object{
+		"a key twice":                      {{"key": "rack", "value": "b7"}, {"key": "rack", "value": "b8"}},
+		"H1 a key that begins with a dash": {{"key": "-rack", "value": "b7"}},
+		"H1 a label of the system":         {{"key": "bc.dev/x", "value": "1"}},
+	} {
+		require.Equal(t, "INVALID_INPUT", create(labels...).code(t), name)
+	}
+}
+
 func TestTenantsAndPools(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -155,8 +177,13 @@ func TestNodeParts(t *testing.T) {
 	}
 	b.exec(`insert into node_inventory (node_id, session_number, reported_at, facts, hash) values ($1, 1, now(),
 		'{"cpu": {"threads": 128}, "memoryBytes": 824633720832, "fileSystems": [{"path": "/", "kind": "ext4", "sizeBytes": 5000000000}]}', '')`, n)
+	b.exec(`insert into devices (node_id, uuid, kind, slot, model, memory_bytes, serial, pci_address, first_seen_at, missing_since)
+		values ($1, 'GPU-old', 'GPU', 0, 'A100', 42949672960, '', '', now(), now()), ($1, 'GPU-1', 'GPU', 1, 'H100', 85899345920, '15', '0000:17:00.0', now(), null)`, n)
+	b.exec(`insert into storage_roots (node_id, path, uuid, fs_type, device, size_bytes, first_seen_at)
+		values ($1, '/', '', 'ext4', '/dev/sda1', 5000000000, now())`, n)
 	const parts = `query($t: ID!, $n: ID!, $first: Int!, $live: Boolean!, $a: Cursor) { node(tenantId: $t, nodeId: $n) {
-		scalarResources { name amount unit } storageRoots { path fsType sizeBytes }
+		scalarResources { name amount unit } storageRoots { path uuid device fsType sizeBytes missingSince }
+		devices { uuid kind slot model memoryBytes serial pciAddress firstSeenAt missingSince } inventory { storageRoots { path fsType sizeBytes missingSince } }
 		certificates(first: $first, live: $live, after: $a) { nodes { serial state generation endedBy reason } pageInfo { hasNextPage endCursor } } } }`
 	ask := func(token, tenant string, first int, live bool, after any) object {
 		return b.as(token, parts, object{"t": tenant, "n": n, "first": first, "live": live, "a": after}).at(t, "node").(object)
@@ -164,7 +191,18 @@ func TestNodeParts(t *testing.T) {
 
 	live := ask(b.token, "acme", 50, true, nil)
 	require.Equal(t, []any{object{"name": "cpu", "amount": "128", "unit": "threads"}, object{"name": "memory", "amount": "824633720832", "unit": "bytes"}}, live["scalarResources"])
-	require.Equal(t, []any{object{"path": "/", "fsType": "ext4", "sizeBytes": "5000000000"}}, live["storageRoots"])
+	require.Equal(t, []any{object{"path": "/", "uuid": nil, "device": "/dev/sda1", "fsType": "ext4", "sizeBytes": "5000000000", "missingSince": nil}}, live["storageRoots"])
+	require.Equal(t, []any{object{"path": "/", "fsType": "ext4", "sizeBytes": "5000000000", "missingSince": nil}}, live["inventory"].(object)["storageRoots"])
+	devices := live["devices"].([]any)
+	require.Len(t, devices, 2, "what is missing stands last")
+	there, gone := devices[0].(object), devices[1].(object)
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, there["firstSeenAt"])
+	delete(there, "firstSeenAt")
+	require.Equal(t, object{
+		"uuid": "GPU-1", "kind": "GPU", "slot": 1.0, "model": "H100", "memoryBytes": "85899345920", "serial": "15", "pciAddress": "0000:17:00.0", "missingSince": nil,
+	}, there)
+	require.Equal(t, []any{"GPU-old", nil, nil}, []any{gone["uuid"], gone["serial"], gone["pciAddress"]})
+	require.NotNil(t, gone["missingSince"])
 	require.Equal(t, []any{
 		object{"serial": "0e", "state": "PENDING", "generation": 1.0, "endedBy": nil, "reason": nil},
 		object{"serial": "0d", "state": "ACTIVE", "generation": 1.0, "endedBy": nil, "reason": nil},
@@ -188,5 +226,7 @@ func TestNodeParts(t *testing.T) {
 	guest := ask(eve, "other", 50, false, nil)
 	require.Empty(t, guest["scalarResources"])
 	require.Empty(t, guest["storageRoots"])
+	require.Empty(t, guest["devices"])
+	require.Nil(t, guest["inventory"])
 	require.Empty(t, guest["certificates"].(object)["nodes"])
 }

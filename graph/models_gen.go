@@ -115,6 +115,8 @@ type JoinTokenCreateInput struct {
 	PoolID string `json:"poolId"`
 	// How many seconds it can be used, 1 to 604,800.
 	TTLSeconds int `json:"ttlSeconds"`
+	// Labels that a new node begins with, as its operator's, up to 64. A node that comes back keeps its own.
+	Labels []*LabelInput `json:"labels,omitempty"`
 	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer, without the secret.
 	RequestID *string `json:"requestId,omitempty"`
 }
@@ -159,6 +161,14 @@ type JoinTokenRevokeInput struct {
 	JoinTokenID string `json:"joinTokenId"`
 	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
 	RequestID *string `json:"requestId,omitempty"`
+}
+
+// A label to set.
+type LabelInput struct {
+	// Up to 128 letters, digits and . _ / -, beginning and ending with a letter or digit.
+	Key string `json:"key"`
+	// Up to 256 letters, digits and . _ : / @ + = -; can be empty.
+	Value string `json:"value"`
 }
 
 // Where the log stands.

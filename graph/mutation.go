@@ -115,8 +115,12 @@ func (m mutations) JoinTokenCreate(ctx context.Context, in JoinTokenCreateInput)
 	if in.TTLSeconds < 1 || in.TTLSeconds > int(pki.MaxTokenTTL.Seconds()) {
 		return nil, fault.Invalid("ttlSeconds", "must be between 1 and 604800", 0)
 	}
+	labels, err := labelsOf(in.Labels)
+	if err != nil {
+		return nil, err
+	}
 	made, err := m.PKI.JoinTokenCreate(ctx, who, pki.JoinTokenCreateInput{
-		TenantID: in.TenantID, PoolID: in.PoolID, TTL: time.Duration(in.TTLSeconds) * time.Second, RequestID: text(in.RequestID),
+		TenantID: in.TenantID, PoolID: in.PoolID, TTL: time.Duration(in.TTLSeconds) * time.Second, Labels: labels, RequestID: text(in.RequestID),
 	})
 	if err != nil {
 		return nil, err

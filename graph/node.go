@@ -140,8 +140,8 @@ func (n *Node) LiveAllocationCount(ctx context.Context) (int, error) {
 	return counts[n.ID], err
 }
 
-// Inventory gives what the daemon measured, to the owner.
-func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
+// measured gives what the daemon measured; nil before it did, and for a guest.
+func (n *Node) measured(ctx context.Context) (*health.Inventory, error) {
 	if !n.Full {
 		return nil, nil //nolint:nilnil // a guest sees none
 	}
@@ -150,18 +150,59 @@ func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
 		return nil, err
 	}
 	if i, ok := all[n.ID]; ok {
-		return inventory(i), nil
+		return &i, nil
 	}
 	return nil, nil //nolint:nilnil // none reported yet
 }
 
+// Inventory gives what the daemon measured, to the owner.
+func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
+	i, err := n.measured(ctx)
+	if err != nil || i == nil {
+		return nil, err
+	}
+	return inventory(*i), nil
+}
+
+// Devices gives what can be booked by itself, to the owner.
+func (n *Node) Devices(ctx context.Context) ([]*Device, error) {
+	i, err := n.measured(ctx)
+	if err != nil || i == nil {
+		return []*Device{}, err
+	}
+	out := make([]*Device, len(i.Devices))
+	for at := range i.Devices {
+		out[at] = &Device{&i.Devices[at]}
+	}
+	return out, nil
+}
+
+// Device is a part of a node in an answer.
+type Device struct{ *placement.Device }
+
+// MemoryBytes gives its memory as text.
+func (d *Device) MemoryBytes() string { return strconv.FormatInt(d.Device.MemoryBytes, 10) }
+
+// Serial gives its serial number, if it has one.
+func (d *Device) Serial() node.Text { return node.Text(d.Device.Serial) }
+
+// PciAddress gives where it is plugged in, if that is known.
+func (d *Device) PciAddress() node.Text { return node.Text(d.PCIAddress) }
+
 // StorageRoots gives the file systems, to the owner.
 func (n *Node) StorageRoots(ctx context.Context) ([]StorageRoot, error) {
-	i, err := n.Inventory(ctx)
-	if i == nil || err != nil {
-		return []StorageRoot{}, err
+	i, err := n.measured(ctx)
+	out := []StorageRoot{}
+	if err != nil || i == nil {
+		return out, err
 	}
-	return i.StorageRoots, nil
+	for _, r := range i.Roots {
+		out = append(out, StorageRoot{
+			Path: r.Path, UUID: node.Text(r.UUID), FsType: r.FsType, Device: node.Text(r.Device), SizeBytes: strconv.FormatInt(r.SizeBytes, 10),
+			MissingSince: r.MissingSince,
+		})
+	}
+	return out, nil
 }
 
 // ScalarResource is something that a node has by amount.
@@ -355,7 +396,14 @@ type Inventory struct {
 type GPU struct{ UUID, Model, MemoryBytes string }
 
 // StorageRoot is a file system of a node.
-type StorageRoot struct{ Path, FsType, SizeBytes string }
+type StorageRoot struct {
+	Path         string
+	UUID         node.Text
+	FsType       string
+	Device       node.Text
+	SizeBytes    string
+	MissingSince *time.Time
+}
 
 // pageOf checks the arguments of a list whose entries are sorted by their ids.
 func pageOf(kind id.Kind, first int, after *string) (placement.Page, error) {
@@ -382,8 +430,10 @@ func inventory(i health.Inventory) *Inventory {
 	for _, g := range i.GPUs {
 		shown.Gpus = append(shown.Gpus, GPU(g))
 	}
-	for _, s := range i.StorageRoots {
-		shown.StorageRoots = append(shown.StorageRoots, StorageRoot(s))
+	for _, s := range i.Facts.FileSystems {
+		shown.StorageRoots = append(shown.StorageRoots, StorageRoot{
+			Path: s.Path, UUID: node.Text(s.UUID), FsType: s.Kind, Device: node.Text(s.Device), SizeBytes: strconv.FormatUint(s.SizeBytes, 10),
+		})
 	}
 	return shown
 }

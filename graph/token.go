@@ -2,6 +2,8 @@ package graph
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/id"
@@ -44,6 +46,30 @@ func (t *JoinToken) Pool(ctx context.Context) (*node.Pool, error) {
 		}
 	}
 	return nil, fault.New(fault.NotFound, fault.Details{"poolId": t.PoolID}, "no pool %s", t.PoolID)
+}
+
+// Labels gives what a new node is labelled with.
+func (t *JoinToken) Labels() []node.Label {
+	out := []node.Label{}
+	for _, key := range slices.Sorted(maps.Keys(t.JoinToken.Labels)) {
+		out = append(out, node.Label{Key: key, Value: t.JoinToken.Labels[key], Source: node.FromOperator})
+	}
+	return out
+}
+
+// labelsOf reads labels from an input; a key twice is INVALID_INPUT.
+func labelsOf(in []*LabelInput) (map[string]string, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(in))
+	for _, l := range in {
+		if _, twice := out[l.Key]; twice {
+			return nil, fault.Invalid("labels", "must hold each key once", len(in))
+		}
+		out[l.Key] = l.Value
+	}
+	return out, nil
 }
 
 // JoinTokens lists the tenant's join tokens.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
 )
 
 // Inventory is a node's newest inventory as it is shown. A fact that the machine doesn't give is nil or empty.
@@ -46,10 +47,12 @@ type Inventory struct {
 	GPUs []Gpu
 	// GPUNote says why none was found.
 	GPUNote node.Text
-	// StorageRoots are the file systems.
-	StorageRoots []StorageRoot
 	// Facts are all of it.
 	Facts Facts
+	// Devices are those that any inventory of the node showed, by slot; those that are missing now too.
+	Devices []placement.Device
+	// Roots are the file systems that any inventory of the node showed, by path; those that are missing now too.
+	Roots []StoredRoot
 }
 
 // Gpu is an accelerator as it is shown.
@@ -59,28 +62,27 @@ type Gpu struct {
 	MemoryBytes string
 }
 
-// StorageRoot is a file system as it is shown.
-type StorageRoot struct {
-	Path      string
-	FsType    string
-	SizeBytes string
-}
-
 // InventoryOf gives the newest inventory of each of the nodes that ever reported one, by node id.
 func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Inventory, error) {
 	rows, err := q.Query(ctx, `
-		select i.node_id, i.reported_at, s.number is distinct from i.session_number or s.disconnected_at is not null, i.facts
+		select i.node_id, i.reported_at, s.number is distinct from i.session_number or s.disconnected_at is not null, i.facts,
+		       coalesce(`+placement.DevicesJSON+`, '[]'), coalesce(`+rootsJSON+`, '[]')
 		from node_inventory i left join node_sessions s on s.node_id = i.node_id where i.node_id = any($1)`, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the inventory: %w", err)
 	}
 	out := make(map[string]Inventory, len(nodeIDs))
 	var i Inventory
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &body}, func() error {
+	var facts, devices, roots []byte
+	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &facts, &devices, &roots}, func() error {
 		shown := i
-		if err := json.Unmarshal(body, &shown.Facts); err != nil {
-			return err
+		for _, part := range []struct {
+			text []byte
+			into any
+		}{{facts, &shown.Facts}, {devices, &shown.Devices}, {roots, &shown.Roots}} {
+			if err := json.Unmarshal(part.text, part.into); err != nil {
+				return err
+			}
 		}
 		shown.show()
 		out[i.NodeID] = shown
@@ -100,15 +102,12 @@ func (i *Inventory) show() {
 	if f.MemoryBytes > 0 {
 		i.MemoryBytes = node.Text(strconv.FormatUint(f.MemoryBytes, 10))
 	}
-	i.GPUs, i.StorageRoots = []Gpu{}, []StorageRoot{}
+	i.GPUs = []Gpu{}
 	for _, g := range f.GPUs {
 		i.GPUs = append(i.GPUs, Gpu{UUID: g.UUID, Model: g.Model, MemoryBytes: strconv.FormatUint(g.MemoryBytes, 10)})
 	}
 	if at := slices.IndexFunc(f.Notes, func(note string) bool { return strings.Contains(strings.ToLower(note), "gpu") }); at >= 0 {
 		i.GPUNote = node.Text(f.Notes[at])
-	}
-	for _, s := range f.FileSystems {
-		i.StorageRoots = append(i.StorageRoots, StorageRoot{Path: s.Path, FsType: s.Kind, SizeBytes: strconv.FormatUint(s.SizeBytes, 10)})
 	}
 }
 

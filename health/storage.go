@@ -76,6 +76,11 @@ func seeStorageTx(ctx context.Context, tx *db.Tx, nodeID string, seen []FileSyst
 	return nil
 }
 
+// rootsJSON is placement.DevicesJSON for file systems.
+const rootsJSON = `(select json_agg(json_build_object('NodeID', node_id, 'Path', path, 'UUID', uuid, 'FsType', fs_type, 'Device', device, 'SizeBytes', size_bytes,
+	'FirstSeenAt', first_seen_at, 'MissingSince', missing_since) order by missing_since is not null, path, uuid)
+	from storage_roots where storage_roots.node_id = i.node_id)`
+
 // StorageRootsOf gives the file systems of nodes by node id, each node's by path; those that are missing too.
 func StorageRootsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string][]StoredRoot, error) {
 	rows, err := q.Query(ctx, `

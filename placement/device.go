@@ -69,6 +69,12 @@ func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) 
 	return nil
 }
 
+// DevicesJSON selects the devices of the node i.node_id, as DevicesOf orders them, as JSON that reads into []Device; null for none. Other rooms put it
+// into a statement of theirs.
+const DevicesJSON = `(select json_agg(json_build_object('NodeID', node_id, 'UUID', uuid, 'Kind', kind, 'Slot', slot, 'Model', model, 'MemoryBytes', memory_bytes,
+	'Serial', serial, 'PCIAddress', pci_address, 'FirstSeenAt', first_seen_at, 'MissingSince', missing_since) order by missing_since is not null, slot, uuid)
+	from devices where devices.node_id = i.node_id)`
+
 // DevicesOf gives the devices of nodes by node id, each node's by slot; those that are missing too.
 func DevicesOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string][]Device, error) {
 	rows, err := q.Query(ctx, `
