@@ -168,6 +168,7 @@ type tokenRow struct {
 	hash     []byte
 	tenant   string
 	pool     string
+	node     *string // the only node that it is for
 	usedBy   *string
 	ageOfUse *time.Duration
 	open     bool // neither used, revoked nor expired, by the database's clock
@@ -228,7 +229,7 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 	var credential *node.Credential
 	var deleted *bool
 	err := s.DB.Pool().QueryRow(ctx, `
-		select t.secret_hash, t.tenant_id, t.pool_id, t.used_by, clock_timestamp() - t.used_at,
+		select t.secret_hash, t.tenant_id, t.pool_id, t.node_id, t.used_by, clock_timestamp() - t.used_at,
 		       t.used_at is null and t.revoked_at is null and t.expires_at > clock_timestamp(),
 		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.deleted
 		from (select) as always
@@ -236,7 +237,7 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.deleted_at is not null as deleted
 		           from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $2 and k.state <> 'FREED') h on true`,
 		j.token.ID(), j.fingerprint).
-		Scan(&t.hash, &tokenTenant, &tokenPool, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
+		Scan(&t.hash, &tokenTenant, &tokenPool, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
 	if err != nil {
 		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}
@@ -256,6 +257,9 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 // mayAttach says whether the token's machine may be the node that its identity belongs to.
 func (s *Store) mayAttach(ctx context.Context, j *joining, t tokenRow, h *holder) error {
 	switch {
+	case t.node != nil && (h == nil || h.nodeID != *t.node):
+		s.Log.InfoContext(ctx, "join refused: the token is for one node, and the machine is not that one", "token", j.token.ID(), "node", *t.node)
+		return errRefused()
 	case h == nil:
 		return nil
 	case h.keyState == "DISTRUSTED":

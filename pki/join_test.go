@@ -321,6 +321,39 @@ func TestJoin(t *testing.T) {
 		_, err = b.store.Admit(t.Context(), leafOf(t, first.Certificate))
 		require.NoError(t, err, "the old certificate goes on")
 	})
+	t.Run("D5 a token for one node is refused to every other machine and stays unused, and that node comes back by it", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m, other := newMachine(t, "m1"), newMachine(t, "m2")
+		a := b.joined(t, m)
+		theirs := b.joined(t, other)
+		bound, err := b.store.JoinTokenCreate(t.Context(), operator, pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.pool, NodeID: a.NodeID})
+		require.NoError(t, err)
+		require.Equal(t, a.NodeID, *bound.Token.NodeID)
+		other.newKey(t)
+		_, err = b.join(t, other, bound.Secret)
+		refused(t, err)
+		_, err = b.join(t, newMachine(t, "m3"), bound.Secret)
+		refused(t, err)
+		b.unused(t, bound)
+		require.Equal(t, 2, one[int](t, b, `select count(*) from nodes`))
+		m.newKey(t)
+		again, err := b.join(t, m, bound.Secret)
+		require.NoError(t, err)
+		require.Equal(t, a.NodeID, again.NodeID)
+
+		// A node that is not of that pool, is deleted, or is none, gets no token.
+		b.exec(t, `update nodes set deleted_at = now() where id = $1`, theirs.NodeID)
+		for nodeID, code := range map[string]fault.Code{
+			theirs.NodeID: fault.NotFound, id.New(id.Node): fault.NotFound, "node_x": fault.InvalidInput,
+		} {
+			_, err := b.store.JoinTokenCreate(t.Context(), operator, pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.pool, NodeID: nodeID})
+			require.Equal(t, code, fault.CodeOf(err), nodeID)
+		}
+		_, err = b.store.JoinTokenCreate(t.Context(), operator,
+			pki.JoinTokenCreateInput{TenantID: tenant, PoolID: b.newPool(t, "second"), NodeID: a.NodeID})
+		require.Equal(t, fault.NotFound, fault.CodeOf(err))
+	})
 	t.Run("D6 the secret is in no table", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

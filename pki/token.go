@@ -38,9 +38,11 @@ type JoinToken struct {
 	RevokedBy *string
 	// Labels are the operator's labels that a new node begins with.
 	Labels map[string]string
+	// NodeID is the one node that it re-attaches; nil for whichever machine shows it.
+	NodeID *string
 }
 
-const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by, labels` //nolint:gosec // names of columns
+const tokenColumns = `id, tenant_id, pool_id, created_by, created_at, expires_at, used_at, used_by, revoked_at, revoked_by, labels, node_id` //nolint:gosec // names of columns
 
 // JoinTokenCreateInput is the input of JoinTokenCreate.
 type JoinTokenCreateInput struct {
@@ -50,6 +52,8 @@ type JoinTokenCreateInput struct {
 	TTL time.Duration
 	// Labels are what a new node is labelled with from its first moment, as its operator's: up to 64. A node that comes back keeps its own.
 	Labels map[string]string `json:",omitempty"`
+	// NodeID binds it to a node of that pool, for a machine that comes back; empty for any machine.
+	NodeID string `json:",omitempty"`
 	// RequestID makes a repeat within a day harmless; empty for none.
 	RequestID string `json:"-"`
 }
@@ -83,6 +87,11 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 	}
 	if err := node.CheckLabels("labels", in.Labels); err != nil {
 		return JoinTokenCreated{}, err
+	}
+	if in.NodeID != "" {
+		if err := id.Check(id.Node, "nodeId", in.NodeID); err != nil {
+			return JoinTokenCreated{}, err
+		}
 	}
 	labels := in.Labels
 	if labels == nil {
@@ -119,14 +128,18 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 		}
 		hash := token.SecretHash()
 		rows, err := tx.Query(ctx, `
-			insert into join_tokens (id, tenant_id, pool_id, secret_hash, created_by, created_at, expires_at, labels)
-			select $1, tenant_id, id, $4, $5, at, at + $6 * interval '1 microsecond', $7
-			from pools, (select clock_timestamp() as at) clock where id = $2 and tenant_id = $3
-			returning `+tokenColumns, token.ID(), in.PoolID, in.TenantID, hash[:], who.Name, ttl.Microseconds(), labels)
+			insert into join_tokens (id, tenant_id, pool_id, secret_hash, created_by, created_at, expires_at, labels, node_id)
+			select $1, tenant_id, id, $4, $5, at, at + $6 * interval '1 microsecond', $7, nullif($8, '')
+			from pools p, (select clock_timestamp() as at) clock where id = $2 and tenant_id = $3
+			  and ($8 = '' or exists (select from nodes n where n.id = $8 and n.pool_id = p.id and n.deleted_at is null))
+			returning `+tokenColumns, token.ID(), in.PoolID, in.TenantID, hash[:], who.Name, ttl.Microseconds(), labels, in.NodeID)
 		if err == nil {
 			out.Token, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[JoinToken])
 		}
 		if errors.Is(err, pgx.ErrNoRows) {
+			if in.NodeID != "" {
+				return fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID, "nodeId": in.NodeID}, "no node %s in a pool %s of tenant %s", in.NodeID, in.PoolID, in.TenantID)
+			}
 			return fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID}, "no pool %s, or it is not tenant %s's", in.PoolID, in.TenantID)
 		}
 		if err != nil {
