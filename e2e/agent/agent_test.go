@@ -407,6 +407,26 @@ func TestMachine(t *testing.T) {
 		require.True(t, turnedAway.has("too many machines connect now")(), "some were turned away")
 	})
 
+	t.Run("G7 agents that lose their gateway together come back spread out, and all come back", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const fleet = 60
+		for range fleet {
+			m, _ := b.join(t)
+			m.run(t)
+		}
+		b.until(t, "all are connected", `select count(*) = $1 from nodes where connectivity = 'CONNECTED'`, fleet)
+		require.NoError(t, b.stop())
+		b.until(t, "all are disconnected", `select count(*) = $1 from nodes where connectivity = 'DISCONNECTED'`, fleet)
+		b.start(t, b.address)
+		b.until(t, "all are back", `select count(*) = $1 from nodes where connectivity = 'CONNECTED'`, fleet)
+		most := one[int](t, b, `
+			select max(n) from (select count(*) over (order by connected_at range between current row and interval '200 milliseconds' following) as n
+			                    from node_sessions) crowds`)
+		require.Less(t, most, fleet/2, "no fifth of a second brings half of them back")
+		require.Equal(t, 0, one[int](t, b, `select count(*) from events where type in ('node.unreachable', 'node.lost')`))
+	})
+
 	t.Run("a gateway that stops and starts has its machine back", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
