@@ -18,12 +18,14 @@ const cookieName = "bc_session"
 
 // authenticate puts who asks into the context: by the bearer token, else by the cookie, which counts only from our own pages. Nobody is let through
 // too: each operation says UNAUTHENTICATED by itself, so that every transport says it in its own shape.
-func authenticate(hosts Hosts, issuer *iam.Issuer, next http.Handler) http.Handler {
+func authenticate(hosts Hosts, issuer *iam.Issuer, seen *observer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if bearer, ok := bearerOf(r.Header.Get("Authorization")); ok {
-			if who, err := issuer.Verify(bearer); err == nil {
+			who, err := issuer.Verify(bearer)
+			if err == nil {
 				r = r.WithContext(withActor(r.Context(), who))
 			}
+			seen.signIn(r.Context(), "bearer token", addressOf(r), err)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -36,9 +38,11 @@ func authenticate(hosts Hosts, issuer *iam.Issuer, next http.Handler) http.Handl
 			refuse(w, r, http.StatusForbidden, fault.New(fault.Forbidden, nil, "a signed-in browser must send its Origin; programs use a bearer token"))
 			return
 		}
-		if who, err := issuer.Verify(cookie.Value); err == nil {
+		who, err := issuer.Verify(cookie.Value)
+		if err == nil {
 			r = r.WithContext(withActor(r.Context(), who))
 		}
+		seen.signIn(r.Context(), "session", addressOf(r), err)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -50,7 +54,7 @@ func bearerOf(header string) (string, bool) {
 
 // initSocket takes the token that a client shows in connection_init, else what the upgrade request had, and sees that it still counts. The socket
 // ends a moment after the token does.
-func initSocket(issuer *iam.Issuer) transport.WebsocketInitFunc {
+func initSocket(issuer *iam.Issuer, seen *observer) transport.WebsocketInitFunc {
 	return func(ctx context.Context, payload transport.InitPayload) (context.Context, *transport.InitPayload, error) {
 		refused := transport.WithWebsocketCloseCode(ctx, closeUnauthorized)
 		who, err := actor(ctx)
@@ -58,11 +62,13 @@ func initSocket(issuer *iam.Issuer) transport.WebsocketInitFunc {
 			if who, err = issuer.Verify(bearer); err == nil {
 				ctx = withActor(ctx, who)
 			}
+			seen.signIn(ctx, "bearer token of a socket", lifeOf(ctx).from, err)
 		}
 		if err != nil {
 			return refused, nil, err
 		}
 		if err := issuer.Live(ctx, who); err != nil {
+			seen.signIn(ctx, "token of a socket", lifeOf(ctx).from, err)
 			return refused, nil, err
 		}
 		lifeOf(ctx).set(who.ExpiresAt)
@@ -77,7 +83,7 @@ func initSocket(issuer *iam.Issuer) transport.WebsocketInitFunc {
 const expiryMargin = 3 * time.Second
 
 // sessions lets a browser sign in by a one-time link and sign out.
-func sessions(issuer *iam.Issuer, secure bool) http.Handler {
+func sessions(issuer *iam.Issuer, secure bool, seen *observer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /session/claim", func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Secret string }
@@ -87,6 +93,7 @@ func sessions(issuer *iam.Issuer, secure bool) http.Handler {
 		}
 		token, expiresAt, err := issuer.ClaimSignIn(r.Context(), body.Secret)
 		if err != nil {
+			seen.signIn(r.Context(), "link", addressOf(r), err)
 			f := fault.From(err)
 			status := http.StatusUnauthorized
 			if f.Code != fault.Unauthenticated {

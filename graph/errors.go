@@ -23,7 +23,7 @@ func present(log *slog.Logger) graphql.ErrorPresenterFunc {
 		case errors.Is(ctx.Err(), context.Canceled):
 			// The client left, which is no fault of ours, or the process stops, which says so by itself.
 		case f.Code == fault.Internal, f.Code == fault.Unavailable:
-			log.ErrorContext(ctx, "request failed", "code", f.Code, "request_id", requestID(ctx), "path", out.Path.String(), "error", cause(f))
+			log.ErrorContext(ctx, "request failed", "code", f.Code, "path", out.Path.String(), "error", cause(f))
 		}
 		out.Message = f.Message
 		out.Extensions = map[string]any{"code": f.Code, "requestId": requestID(ctx)}
@@ -98,7 +98,7 @@ func coded(ctx context.Context, err error) error {
 // recovered turns a panic in a resolver into an INTERNAL; the log has the rest.
 func recovered(log *slog.Logger) graphql.RecoverFunc {
 	return func(ctx context.Context, p any) error {
-		log.ErrorContext(ctx, "panic in a resolver", "request_id", requestID(ctx), "panic", p)
+		log.ErrorContext(ctx, "panic in a resolver", "panic", p)
 		return fault.From(errors.New("panic"))
 	}
 }

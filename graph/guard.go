@@ -184,17 +184,19 @@ func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 
 // streams guards what gqlgen writes. Its SSE transport has a goroutine that may write after the handler returned, which takes the process down; and
 // no write has a deadline. After ServeHTTP nothing is written any more, and each write has its bound. A stream ends when the process stops.
-func streams(stopping context.Context, next http.Handler) http.Handler {
+func streams(stopping context.Context, open *sync.WaitGroup, next http.Handler) http.Handler {
 	restart := fault.New(fault.Unavailable, fault.Details{"retryAfterMs": 1000}, "the server restarts; resume by your last cursor")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		socket, sse := r.Header.Get("Upgrade") != "", strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 		if socket || sse {
-			ctx, cancel := context.WithCancelCause(withLife(r.Context()))
+			ctx, cancel := context.WithCancelCause(withLife(r.Context(), addressOf(r)))
 			defer cancel(nil)
 			defer context.AfterFunc(stopping, func() { cancel(restart) })()
 			r = r.WithContext(ctx)
 		}
 		if socket {
+			open.Add(1)
+			defer open.Done()
 			// gqlgen leaves some sockets open that it stops reading, as after an init that it can't decode.
 			defer lifeOf(r.Context()).left()
 			next.ServeHTTP(w, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -24,30 +25,54 @@ type Options struct {
 	Secure bool
 	// Console serves everything that is not the API.
 	Console http.Handler
-	// Ready says whether the process can serve: the database, the migrations, the log.
-	Ready func(ctx context.Context) error
+	// Ready gives the parts that the process needs to serve. One with an error makes it not ready.
+	Ready func(ctx context.Context) []Part
+	// Metrics serves /metrics to who may read them; nil: there are none.
+	Metrics http.Handler
+	// Meter counts; nil: nobody does.
+	Meter Meter
+	// Sockets counts the open websockets, which http.Server does not wait for; nil: nobody waits.
+	Sockets *sync.WaitGroup
 	// Stopping ends when the process begins to stop: streams then end with a code that tells clients to come back.
 	Stopping context.Context //nolint:containedctx // says whether the process stops
 }
 
+// Part is something that a process needs to serve: its name, and, when it is not ready, a fault that says why.
+type Part struct {
+	Name string
+	Err  error
+}
+
 // Handler serves the API, sign-in, health and the console.
 func Handler(a *API, o Options) http.Handler {
+	if o.Sockets == nil {
+		o.Sockets = &sync.WaitGroup{}
+	}
+	seen := newObserver(o.Meter, a.Slog)
 	mux := http.NewServeMux()
-	api := asked(bodies(isRequest, authenticate(o.Hosts, a.Issuer, streams(o.Stopping, operations(o.Stopping, a)))))
+	api := asked(bodies(isRequest, authenticate(o.Hosts, a.Issuer, seen, streams(o.Stopping, o.Sockets, operations(o.Stopping, o.Sockets, a, seen)))))
 	mux.Handle("/graphql", api)
-	mux.Handle("/session/link", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, signInLinks(a))))
-	mux.Handle("/session/", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, sessions(a.Issuer, o.Secure))))
+	mux.Handle("/session/link", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, signInLinks(a))))
+	mux.Handle("/session/", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, sessions(a.Issuer, o.Secure, seen))))
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", metrics(a, seen, o.Metrics))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 		defer cancel()
-		if err := o.Ready(ctx); err != nil {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "because": fault.From(err).Message})
-			return
+		status, text := http.StatusOK, "ready"
+		parts := map[string]string{}
+		for _, p := range o.Ready(ctx) {
+			parts[p.Name] = "ok"
+			if p.Err != nil {
+				status, text = http.StatusServiceUnavailable, "not ready"
+				parts[p.Name] = fault.From(p.Err).Message
+			}
 		}
-		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		writeJSON(w, status, map[string]any{"status": text, "parts": parts})
 	})
 	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, a.Issuer.Keys()) })
 	mux.Handle("/", o.Console)
@@ -61,12 +86,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // operations is GraphQL itself on its four transports.
-func operations(stopping context.Context, a *API) http.Handler {
+func operations(stopping context.Context, open *sync.WaitGroup, a *API, seen *observer) http.Handler {
 	presenter := present(a.Slog)
 	h := handler.New(NewExecutableSchema(Config{Resolvers: a, Complexity: complexities()}))
 	limit := int64(readLimit)
 	h.AddTransport(transport.Websocket{
-		Implementation: sockets{stopping: stopping}, InitFunc: initSocket(a.Issuer), InitTimeout: bodyBound, PingPongInterval: pingEvery,
+		Implementation: sockets{stopping: stopping, open: open}, InitFunc: initSocket(a.Issuer, seen), InitTimeout: bodyBound, PingPongInterval: pingEvery,
 		PayloadReadLimit: &limit,
 	})
 	h.AddTransport(transport.SSE{KeepAlivePingInterval: pingEvery})
@@ -80,6 +105,8 @@ func operations(stopping context.Context, a *API) http.Handler {
 	h.Use(shape{})
 	h.Use(extension.FixedComplexityLimit(maxComplexity))
 	h.AroundFields(markInternal)
+	h.AroundResponses(seen.refused)
+	h.AroundOperations(seen.operation)
 	h.AroundOperations(endings(presenter))
 	h.AroundOperations(fewSubscriptions(presenter))
 	return h

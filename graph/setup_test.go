@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,10 @@ type bundle struct {
 	stop   context.CancelFunc // of the process, not of the test
 	pool   string
 	later  sync.WaitGroup // what follows answers
+
+	meter   tally
+	sockets sync.WaitGroup
+	broken  atomic.Pointer[graph.Part] // makes the process not ready
 }
 
 type syncBuffer struct {
@@ -69,7 +74,7 @@ func (s *syncBuffer) String() string {
 func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	t.Helper()
 	b := &bundle{T: t, db: dbtest.New(t, options...), log: &syncBuffer{}}
-	logger := slog.New(slog.NewTextHandler(b.log, nil))
+	logger := slog.New(graph.LogHandler(slog.NewJSONHandler(b.log, nil)))
 	authority, err := iam.NewAuthority(b.db)
 	require.NoError(t, err)
 	inserter, err := jobs.NewInserter(b.db)
@@ -98,7 +103,8 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	hosts, err := graph.NewHosts(b.server.Listener.Addr(), "https://console.example.com")
 	require.NoError(t, err)
 	b.server.Config.Handler = graph.Handler(b.api, graph.Options{
-		Hosts: hosts, Console: http.NotFoundHandler(), Stopping: stopping, Ready: func(context.Context) error { return nil },
+		Hosts: hosts, Console: http.NotFoundHandler(), Stopping: stopping, Ready: b.ready, Meter: &b.meter, Sockets: &b.sockets,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "bc_figures 1\n") }),
 	})
 	b.server.Start()
 	t.Cleanup(func() {

@@ -35,7 +35,10 @@ const (
 )
 
 // sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
-type sockets struct{ stopping context.Context } //nolint:containedctx // says whether the process stops
+type sockets struct {
+	stopping context.Context //nolint:containedctx // says whether the process stops
+	open     *sync.WaitGroup // holds, beside the requests, the good-byes that are under way
+}
 
 // Accept upgrades the request. Origin and host were checked before.
 func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
@@ -47,7 +50,7 @@ func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.Webs
 	}
 	// The handler's context can end before the last frames are written; the socket's own ends with the socket.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	c := &socket{conn: conn, ctx: ctx, cancel: cancel, stopping: s.stopping, life: lifeOf(r.Context())}
+	c := &socket{conn: conn, ctx: ctx, cancel: cancel, stopping: s.stopping, open: s.open, life: lifeOf(r.Context())}
 	c.life.opened(c)
 	return c, nil
 }
@@ -57,6 +60,7 @@ type socket struct {
 	ctx      context.Context //nolint:containedctx // of the socket, which gqlgen's adapter methods take no context for
 	cancel   context.CancelFunc
 	stopping context.Context //nolint:containedctx // says whether the process stops
+	open     *sync.WaitGroup
 	life     *life
 
 	mu        sync.Mutex
@@ -135,10 +139,10 @@ func (c *socket) WriteClose(code int, message string) error {
 	if c.malformed && (code == transport.WebsocketCloseNormalClosure || code == transport.WebsocketCloseProtocolError) {
 		code, message = closeMalformed, "not a message of "+subprotocol
 	}
-	go func() {
+	c.open.Go(func() {
 		defer c.cancel()
 		_ = c.conn.Close(websocket.StatusCode(code), message) // bounded by the library: 5 s
-	}()
+	})
 	return nil
 }
 
@@ -171,6 +175,8 @@ func (c *socket) SetReadDeadline(at time.Time) error {
 
 // life is when the token that a socket was opened with ends. It is made with the request, and known when the client has shown its token.
 type life struct {
+	from string // the address that the request came from
+
 	mu        sync.Mutex
 	expiresAt time.Time
 	open      int // subscriptions that run
@@ -229,7 +235,9 @@ func (l *life) end() {
 
 type lifeKey struct{}
 
-func withLife(ctx context.Context) context.Context { return context.WithValue(ctx, lifeKey{}, &life{}) }
+func withLife(ctx context.Context, from string) context.Context {
+	return context.WithValue(ctx, lifeKey{}, &life{from: from})
+}
 
 func lifeOf(ctx context.Context) *life {
 	l, _ := ctx.Value(lifeKey{}).(*life)

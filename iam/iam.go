@@ -41,6 +41,7 @@ const (
 	JoinTokensCreate   Action = "compute:join-tokens:create"
 	JoinTokensRead     Action = "compute:join-tokens:read"
 	JoinTokensRevoke   Action = "compute:join-tokens:revoke"
+	MetricsRead        Action = "compute:metrics:read"
 )
 
 // Relation is what ties a tenant to a node.
