@@ -119,6 +119,7 @@ type Gateway struct {
 	joining  chan struct{}
 	judging  chan struct{}
 	telling  chan struct{}
+	serving  atomic.Bool
 	flushed  atomic.Int64 // when ages were written last, since epoch
 	work     sync.WaitGroup
 	stopping chan struct{}
@@ -160,6 +161,8 @@ type Stats struct {
 	Sessions int
 	// Connections are the sessions and what has not said Hello yet.
 	Connections int
+	// Serving says whether machines are taken.
+	Serving bool
 	// FlushAge is how long ago ages were last written; negative before the first time.
 	FlushAge time.Duration
 }
@@ -167,7 +170,7 @@ type Stats struct {
 // Stats gives them as they are now.
 func (g *Gateway) Stats() Stats {
 	all, open := g.registry.count()
-	s := Stats{Sessions: open, Connections: all, FlushAge: -1}
+	s := Stats{Sessions: open, Connections: all, Serving: g.serving.Load(), FlushAge: -1}
 	if at := g.flushed.Load(); at > 0 {
 		s.FlushAge = g.now() - time.Duration(at)
 	}
@@ -239,6 +242,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	served := make(chan error, 1)
 	door := newDoor(l, g.MaxPending)
 	go func() { served <- server.Serve(tls.NewListener(door, g.tls)) }()
+	g.serving.Store(true)
 	g.Log.InfoContext(ctx, "the gateway takes machines", "gateway", g.ID, "address", l.Addr().String())
 
 	select {
@@ -247,6 +251,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		cancel(fmt.Errorf("the gateway's listener: %w", err))
 		served <- err
 	}
+	g.serving.Store(false)
 	close(g.stopping)
 	began := time.Now()
 	requests, done := context.WithTimeout(context.WithoutCancel(ctx), requestsEnd)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,7 +55,11 @@ type Runner struct {
 	client *river.Client[pgx.Tx]
 	parts  Parts
 	log    *slog.Logger
+	works  atomic.Bool
 }
+
+// Works says whether jobs are being worked.
+func (r *Runner) Works() bool { return r.works.Load() }
 
 // NewRunner makes the working client with its queues and its schedule. Nothing runs before Run.
 func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
@@ -108,7 +113,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("start the jobs: %w", err)
 	}
+	r.works.Store(true)
 	r.turnIntervals(ctx)
+	r.works.Store(false)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
 	defer cancel()
 	if err := r.client.Stop(stop); err != nil {

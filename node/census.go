@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
+)
+
+// Census is how many nodes there are of one kind.
+type Census struct {
+	// Pool is the tenant's and the pool's name, with a slash between: names of pools are a tenant's own.
+	Pool           string
+	Connectivity   Connectivity
+	ProvisionState ProvisionState
+	Placeable      Placeable
+	Nodes          int
+}
+
+// TakeCensus counts all nodes that are not deleted, in one statement. What the gate asks is counted, and the gate itself decides.
+func TakeCensus(ctx context.Context, q db.Querier) ([]Census, error) {
+	rows, err := q.Query(ctx, `
+		select p.tenant_id || '/' || p.name, n.connectivity, n.provision_state, n.cordoned, n.maintenance, n.credential,
+		       least(coalesce(r.dedications, 0), 2), coalesce(r.others, false), count(*)
+		from nodes n join pools p on p.id = n.pool_id
+		left join (select node_id, count(*) filter (where starts_with(reason, $1)) as dedications, bool_or(not starts_with(reason, $1)) as others
+		           from node_reasons group by node_id) r on r.node_id = n.id
+		where n.deleted_at is null
+		group by 1, 2, 3, 4, 5, 6, 7, 8`, PrefixDedicated)
+	if err != nil {
+		return nil, fmt.Errorf("count the nodes: %w", err)
+	}
+	type group struct {
+		Census
+
+		Node        Node
+		cordoned    bool
+		dedications int
+		others      bool
+	}
+	groups, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (g group, err error) {
+		err = row.Scan(&g.Pool, &g.Connectivity, &g.ProvisionState, &g.cordoned, &g.Node.Maintenance, &g.Node.Credential, &g.dedications, &g.others, &g.Nodes)
+		return g, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the nodes: %w", err)
+	}
+	sum := map[Census]int{}
+	for _, g := range groups {
+		n := g.Node
+		n.ProvisionState = g.ProvisionState
+		if g.cordoned {
+			n.Cordon = &Cordon{}
+		}
+		for i := range g.dedications {
+			n.Reasons = append(n.Reasons, Reason{Name: PrefixDedicated + string(rune('a'+i))})
+		}
+		if g.others {
+			n.Reasons = append(n.Reasons, Reason{Name: ReasonDraining})
+		}
+		kind := g.Census
+		kind.Placeable, kind.Nodes = n.PlaceableFor(), 0
+		sum[kind] += g.Nodes
+	}
+	out := make([]Census, 0, len(sum))
+	for kind, nodes := range sum {
+		kind.Nodes = nodes
+		out = append(out, kind)
+	}
+	return out, nil
+}
+
+// DrainCount is how many drains there are in each state, and how old the oldest is that runs; zero when none does.
+type DrainCount struct {
+	States map[DrainState]int
+	Oldest time.Duration
+}
+
+// CountDrains counts the drains in one statement. Every state is there, also one that no drain is in.
+func CountDrains(ctx context.Context, q db.Querier) (DrainCount, error) {
+	c := DrainCount{States: map[DrainState]int{Draining: 0, Drained: 0, Cancelled: 0}}
+	rows, err := q.Query(ctx, `
+		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at) filter (where state = 'DRAINING')), 0)::float8
+		from node_drains group by state`)
+	if err != nil {
+		return c, fmt.Errorf("count the drains: %w", err)
+	}
+	var state DrainState
+	var drains int
+	var oldest float64
+	_, err = pgx.ForEachRow(rows, []any{&state, &drains, &oldest}, func() error {
+		c.States[state] = drains
+		c.Oldest = max(c.Oldest, time.Duration(oldest*float64(time.Second)))
+		return nil
+	})
+	if err != nil {
+		return c, fmt.Errorf("count the drains: %w", err)
+	}
+	return c, nil
+}
