@@ -50,14 +50,27 @@ func startChild(cmd *exec.Cmd, log *slog.Logger) (*child, error) {
 	return c, nil
 }
 
-// end asks for a fast shutdown, then for one without a checkpoint, then ends the first process, whose others follow it.
+// patience is how long those who just hung up have to be gone. Without it the server takes them for connections that it must cut, and says so.
+const patience = 500 * time.Millisecond
+
+// end asks for a shutdown when all connections are gone, soon for a fast one, then for one without a checkpoint, then ends the first process,
+// whose others follow it.
 func (c *child) end(ctx context.Context) {
 	c.mu.Lock()
 	c.asked = true
 	c.mu.Unlock()
 	soon, cancel := context.WithTimeout(ctx, stopBound)
 	defer cancel()
-	_ = c.cmd.Process.Signal(syscall.SIGINT) // an error means that it has ended already
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended already
+	hungUp := time.NewTimer(patience)
+	defer hungUp.Stop()
+	select {
+	case <-c.done:
+		return
+	case <-soon.Done():
+	case <-hungUp.C:
+	}
+	_ = c.cmd.Process.Signal(syscall.SIGINT)
 	select {
 	case <-c.done:
 		return
@@ -124,7 +137,8 @@ func (t *tail) line(s string) {
 		if strings.HasSuffix(text, " contains errors") && t.said != "" {
 			text = t.said + "; " + text // the line before says which
 		}
-		if strings.HasPrefix(text, "the database system is ") { // what a client hears that comes too early or too late
+		// What a client hears that comes too early or too late; and one that hung up just when it was to be notified.
+		if strings.HasPrefix(text, "the database system is ") || text == "connection to client lost" {
 			t.log.Debug("PostgreSQL says", "level", level, "text", text)
 			return
 		}

@@ -458,7 +458,15 @@ func TestForeignDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 
-	// So is a file, an empty name, and a database that is not ours at the place of ours.
+	// What a serve with --database-url left is ours, also when it was killed in the middle of writing.
+	for _, name := range []string{"pki/token-signing.key", "admin.token", "admin.token.new", "address", "gateway-id", ".gateway-id.123"} {
+		write(filepath.Join(dir, "external", name), "ours")
+	}
+	require.NoError(t, refuseForeign(filepath.Join(dir, "external")))
+	write(filepath.Join(dir, "external", "pictures"), "")
+	require.ErrorContains(t, refuseForeign(filepath.Join(dir, "external")), "holds other things (pictures)")
+
+	// A file is refused, an empty name, and a database that is not ours at the place of ours.
 	refused(t, Config{DataDir: write(filepath.Join(dir, "file"), "")}, fault.InvalidInput, "is not a directory")
 	refused(t, Config{}, fault.InvalidInput)
 	write(filepath.Join(dir, "mixed", lockName), "no json")

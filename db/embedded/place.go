@@ -89,7 +89,10 @@ func refuseForeign(dir string) error {
 		return badDir(dir, "the data directory %s cannot be read: %w", dir, err)
 	}
 	ours := func(e os.DirEntry) bool {
-		return slices.Contains([]string{"pki", "admin.token", "address", "lost+found"}, e.Name()) || strings.HasPrefix(e.Name(), binPrefix)
+		// A process that is killed leaves what it was about to move to its place.
+		name := strings.TrimSuffix(e.Name(), ".new")
+		return slices.Contains([]string{"pki", "admin.token", "address", "gateway-id", "lost+found"}, name) ||
+			strings.HasPrefix(name, ".gateway-id.") || strings.HasPrefix(name, binPrefix)
 	}
 	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == lockName }) {
 		return nil
