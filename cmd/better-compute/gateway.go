@@ -14,7 +14,7 @@ import (
 )
 
 // gateway takes machines in until ctx ends, and keeps its certificate good.
-func (s *settings) gateway(ctx context.Context, g *errgroup.Group, r *rooms, l net.Listener, log *slog.Logger) error {
+func (s *settings) gateway(ctx context.Context, g *errgroup.Group, r *rooms, o *ops, l net.Listener, log *slog.Logger) error {
 	log = log.With("part", "gateway")
 	gatewayID, err := gateway.OpenID(s.dataDir)
 	if err != nil {
@@ -38,6 +38,8 @@ func (s *settings) gateway(ctx context.Context, g *errgroup.Group, r *rooms, l n
 		Feed:     feed,
 		Log:      log,
 	})
+	o.metrics.gateway(machines, r.signer.NotAfter)
+	o.ready.add("gateway", gatewayReady(machines))
 	g.Go(func() error {
 		if err := certificate.Run(ctx); ctx.Err() == nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/better-compute/better-compute/cli"
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/graph"
 )
 
 // settings are what serve is told.
@@ -30,7 +31,10 @@ type settings struct {
 	// revocationPoll is how often the gateway looks for revoked certificates; 0 turns the feed off.
 	revocationPoll   time.Duration
 	revocationGiveUp time.Duration
-	version          string
+	logLevel         string
+	// shutdownDelay is how long /readyz says that the process stops before it does.
+	shutdownDelay time.Duration
+	version       string
 }
 
 // The roles of a process. One process has all of them; a fleet splits them over machines.
@@ -56,8 +60,8 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 			if err := s.check(); err != nil {
 				return err
 			}
-			log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
-			return serve(cmd.Context(), s, log, cmd.OutOrStdout())
+			log := slog.New(graph.LogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: s.level()})))
+			return explain(serve(cmd.Context(), s, log, cmd.OutOrStdout()))
 		},
 	}
 	f := cmd.Flags()
@@ -73,10 +77,29 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 	f.DurationVar(&s.revocationPoll, "revocation-poll", time.Second,
 		"how often the gateway looks for revoked certificates, besides being told; 0: never, and a revoked one keeps its session until it runs out")
 	f.DurationVar(&s.revocationGiveUp, "revocation-give-up", 15*time.Minute, "how long sessions go on while the gateway can't look")
+	f.StringVar(&s.logLevel, "log-level", "info", "what is logged: debug, info, warn or error, and what is worse")
+	f.DurationVar(&s.shutdownDelay, "shutdown-delay", 500*time.Millisecond,
+		"how long /readyz says that the process stops before streams end and nothing is accepted any more: for load balancers")
 	return cmd
 }
 
+// maxShutdownDelay leaves the rest of stopping its time: all of it takes less than ten seconds.
+const maxShutdownDelay = 3 * time.Second
+
+// level is the log's; check has seen that it is one.
+func (s *settings) level() slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(s.logLevel))
+	return l
+}
+
 func (s *settings) check() error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.logLevel) {
+		return fault.Invalid("log-level", "must be debug, info, warn or error", 0)
+	}
+	if s.shutdownDelay < 0 || s.shutdownDelay > maxShutdownDelay {
+		return fault.Invalid("shutdown-delay", "must be 0 to 3s", 0)
+	}
 	for _, role := range s.roles {
 		if !slices.Contains([]string{roleAPI, roleGateway, roleJobs}, role) {
 			return fault.Invalid("roles", "must be of api, gateway, jobs", 0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/better-compute/better-compute/console"
@@ -46,6 +48,8 @@ type rooms struct {
 	controls  *controls.Controls
 	bookings  *placement.Bookings
 	pki       *pki.Store
+	// signer is what pki signs with; nil without a gateway.
+	signer *issuer.Issuer
 }
 
 // serve runs the control plane until ctx ends or a part of it fails.
@@ -56,10 +60,6 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer listeners.close()
-	if err := os.MkdirAll(s.dataDir, 0o711); err != nil { //nolint:gosec // others pass through to their own parts; each part has its own rights
-		return fault.Because(fault.InvalidInput, err, nil, "the data directory %s cannot be made; choose another by --data-dir", s.dataDir)
-	}
-
 	url, died, stopDatabase, err := s.database(ctx, log)
 	if err != nil {
 		return err
@@ -75,7 +75,14 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		return err
 	}
 
-	g, running := errgroup.WithContext(ctx)
+	o := &ops{metrics: newMetrics(d, log.With("part", "metrics")), ready: &readiness{db: d, log: log.With("part", "ready")}}
+	o.metrics.log(r.log)
+	o.ready.add("log", logReady(r.log))
+	until, stop := s.stopping(ctx, o.ready, log)
+	defer stop()
+	g, running := errgroup.WithContext(until)
+	// Also when a part fails, the process is not ready before the others end.
+	defer context.AfterFunc(running, func() { o.ready.stopping.Store(true) })()
 	g.Go(func() error {
 		select {
 		case <-running.Done():
@@ -95,7 +102,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		<-logDone
 	}()
 	// In the group, so that a part that can't start ends those that have.
-	g.Go(func() error { return s.parts(running, g, r, listeners, later, log, out) })
+	g.Go(func() error { return s.parts(running, g, r, o, listeners, later, log, out) })
 	err = g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		log.InfoContext(context.WithoutCancel(ctx), "stopped")
@@ -105,7 +112,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 }
 
 // parts starts what the roles ask for.
-func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, l *listeners, later *background, log *slog.Logger, out io.Writer) error {
+func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *ops, l *listeners, later *background, log *slog.Logger, out io.Writer) error {
 	if s.has(roleJobs) {
 		tidy := events.NewMaintenance(r.db, log)
 		runner, err := jobs.NewRunner(r.db, jobs.Parts{Controls: r.controls, Bookings: r.bookings, Tidy: []jobs.Tidying{
@@ -119,10 +126,11 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, l *li
 		if err != nil {
 			return err
 		}
+		o.ready.add("jobs", jobsReady(runner.Works))
 		g.Go(func() error { return runner.Run(ctx) })
 	}
 	if s.has(roleGateway) {
-		if err := s.gateway(ctx, g, r, l.gateway, log); err != nil {
+		if err := s.gateway(ctx, g, r, o, l.gateway, log); err != nil {
 			return err
 		}
 	}
@@ -135,7 +143,7 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, l *li
 		}
 		apiURL = "http://" + l.api.Addr().String()
 		link = func() (string, error) { return issuer.SignInLink(ctx, adminName) }
-		if err := s.api(ctx, g, r, issuer, l.api, later, log); err != nil {
+		if err := s.api(ctx, g, r, o, issuer, l.api, later, log); err != nil {
 			return err
 		}
 		if err := writeFile(filepath.Join(s.dataDir, addressFile), []byte(apiURL+"\n"), 0o644); err != nil {
@@ -145,9 +153,60 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, l *li
 	return greet(out, s, apiURL, link)
 }
 
+// ops is what operators see of the process.
+type ops struct {
+	metrics *metrics
+	ready   *readiness
+}
+
+// stopBound is how long requests and streams have to end when the process stops.
+const stopBound = 6 * time.Second
+
+// stopping gives the context in which the parts run. It ends a moment after ctx, in which /readyz already says that the process stops and all goes
+// on, so that nobody is sent here any more.
+func (s *settings) stopping(ctx context.Context, r *readiness, log *slog.Logger) (context.Context, context.CancelFunc) {
+	until, stop := context.WithCancel(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() {
+		r.stopping.Store(true)
+		log.InfoContext(until, "stopping")
+		delay := time.NewTimer(s.shutdownDelay)
+		defer delay.Stop()
+		select {
+		case <-until.Done():
+		case <-delay.C:
+			stop()
+		}
+	})
+	return until, func() {
+		unhook()
+		stop()
+	}
+}
+
+// explain gives a code to what serve can end with and the rooms have no word for: a database that refuses, and files that can't be used.
+func explain(err error) error {
+	if err == nil || fault.CodeOf(err) != fault.Internal || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && !db.Unanswered(err) {
+		return fault.Because(fault.InvalidState, err, fault.Details{"sqlState": pg.Code}, "the database refused what serve needs: %s; see --database-url and the rights of its role", pg.Message)
+	}
+	if db.Unanswered(err) {
+		return fault.Because(fault.Unavailable, err, nil, "the database does not answer, or takes no writes: %s", err)
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return fault.Because(fault.InvalidState, err, nil, "%s cannot be used: %s; run serve as the user that owns the data directory, or choose another by --data-dir", file.Path, file.Err)
+	}
+	return err
+}
+
 // database gives the URL of the one to use: the external one, or the embedded one, which it starts. died is closed when that ends by itself.
 func (s *settings) database(ctx context.Context, log *slog.Logger) (url string, died <-chan struct{}, stop func(), err error) {
 	if s.databaseURL != "" {
+		// The embedded one makes the directory itself, with the rights that it needs.
+		if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
+			return "", nil, nil, fault.Because(fault.InvalidInput, err, nil, "the data directory %s cannot be made; choose another by --data-dir", s.dataDir)
+		}
 		return s.databaseURL, nil, func() {}, nil
 	}
 	began := time.Now()
@@ -213,31 +272,27 @@ func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*r
 		if err != nil {
 			return nil, err
 		}
-		if r.pki.Issuer, err = issuer.New(ca); err != nil {
+		if r.signer, err = issuer.New(ca); err != nil {
 			return nil, err
 		}
+		r.pki.Issuer = r.signer
 	}
 	return r, firstStart(ctx, d)
 }
 
 // api serves HTTP until ctx ends; then it answers what is under way and ends the streams.
-func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, issuer *iam.Issuer, l net.Listener, later *background, log *slog.Logger) error {
+func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops, issuer *iam.Issuer, l net.Listener, later *background, log *slog.Logger) error {
 	hosts, err := graph.NewHosts(l.Addr(), s.publicURL)
 	if err != nil {
 		return err
 	}
+	var sockets sync.WaitGroup
 	handler := graph.Handler(&graph.API{
 		DB: r.db, Log: r.log, Authority: r.authority, Issuer: issuer, Nodes: r.nodes, Controls: r.controls, Bookings: r.bookings, PKI: r.pki,
 		GatewayAddress: s.gatewayListen, Later: later.run, Slog: log.With("part", "api"),
 	}, graph.Options{
 		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Stopping: ctx,
-		Ready: func(ctx context.Context) error {
-			if !r.log.Ready() {
-				return fault.New(fault.Unavailable, nil, "the log was not read yet")
-			}
-			_, err := events.Head(ctx, r.db.Pool())
-			return err
-		},
+		Ready: o.ready.check, Metrics: o.metrics.handler(), Meter: o.metrics, Sockets: &sockets,
 	})
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
@@ -251,10 +306,20 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, issuer 
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
 		defer cancel()
 		if err := server.Shutdown(stop); err != nil {
-			return server.Close()
+			_ = server.Close()
+		}
+		// The server does not know of websockets, which say good-bye meanwhile. What does not within the bound ends with the process.
+		ended := make(chan struct{})
+		go func() {
+			sockets.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-stop.Done():
 		}
 		return nil
 	})
