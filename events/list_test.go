@@ -62,8 +62,12 @@ func TestList(t *testing.T) {
 	}), "since is in, until is out")
 	require.Empty(t, positions(t, d, events.ListFilter{Filter: events.Filter{Tenant: "other"}, First: 3}))
 	for _, bad := range []events.ListFilter{
-		{Filter: acme, First: 0}, {Filter: acme, First: 501}, {Filter: acme, First: 1, Order: "SIDEWAYS"},
-		{Filter: acme, First: 1, Actor: "a\x00"}, {Filter: acme, First: 1, Actor: "\xff"}, {Filter: acme, First: 1, Actor: strings.Repeat("a", 257)},
+		{Filter: acme, First: 0},
+		{Filter: acme, First: 501},
+		{Filter: acme, First: 1, Order: "SIDEWAYS"},
+		{Filter: acme, First: 1, Actor: "a\x00"},
+		{Filter: acme, First: 1, Actor: "\xff"},
+		{Filter: acme, First: 1, Actor: strings.Repeat("a", 257)},
 	} {
 		_, _, err := events.List(t.Context(), d.Pool(), bad)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))

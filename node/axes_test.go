@@ -12,7 +12,8 @@ import (
 	"github.com/better-compute/better-compute/node"
 )
 
-func to[T any](v T) *T { return &v }
+//go:fix inline
+func to[T any](v T) *T { return new(v) }
 
 // full is a node with something in every field.
 func full() *node.Node {
@@ -22,12 +23,12 @@ func full() *node.Node {
 		ID: nodeID, Key: "key", TenantID: "acme", PoolID: id.New(id.Pool), Hostname: "gpu-1", Version: 3, ProvisionState: node.Failed,
 		Failure:     &node.Failure{Phase: "ACCEPTANCE", Message: "no inventory", At: at},
 		Cordon:      &node.Cordon{Reason: "BIOS", By: "alex", At: at},
-		Maintenance: true, Connectivity: node.Connected, ConnectivitySince: to(at), IdentityGeneration: 2, Credential: node.Trusted, CredentialSince: at,
+		Maintenance: true, Connectivity: node.Connected, ConnectivitySince: new(at), IdentityGeneration: 2, Credential: node.Trusted, CredentialSince: at,
 		LastDrain: &node.Drain{
-			ID: id.New(id.Drain), NodeID: nodeID, State: node.Drained, Reason: "PSU", By: "alex", StartedAt: at, EndedAt: to(at), EndedBy: "drain-controller",
-			ConfirmedByNode: to(true),
+			ID: id.New(id.Drain), NodeID: nodeID, State: node.Drained, Reason: "PSU", By: "alex", StartedAt: at, EndedAt: new(at), EndedBy: "drain-controller",
+			ConfirmedByNode: new(true),
 		},
-		ChangedBy: "alex", ChangedAt: at, CreatedAt: at, DeletedAt: to(at),
+		ChangedBy: "alex", ChangedAt: at, CreatedAt: at, DeletedAt: new(at),
 	}
 	for _, r := range []string{"taint:rma", "draining", "condition:clock-skew", "unreachable"} {
 		n.AddReason(node.Reason{Name: r, Owner: "o", By: "b", Message: "m", Since: at})
@@ -71,7 +72,7 @@ var moves = map[string]struct {
 	"label changes hands":   {"Labels", node.AxisOtherLabels | node.AxisOperatorLabels, func(n *node.Node) { n.SetLabel(node.Label{Key: "rack", Value: "b7", Source: node.FromInventory}) }},
 	"host name":             {"Hostname", node.AxisHostname, func(n *node.Node) { n.Hostname = "x" }},
 	"deleted":               {"DeletedAt", node.AxisDeleted, func(n *node.Node) { n.DeletedAt = nil }},
-	"nothing, by a new now": {"DeletedAt", 0, func(n *node.Node) { n.DeletedAt = to(time.Now()) }},
+	"nothing, by a new now": {"DeletedAt", 0, func(n *node.Node) { n.DeletedAt = new(time.Now()) }},
 }
 
 // fixed are the fields that no control moves: what the node is, and what the write path keeps itself.

@@ -225,11 +225,12 @@ func (f *Filter) where(q *query) {
 		q.and("(" + q.nested(f.Not) + ") is not true") // a condition on what a node does not have is not met
 	}
 	if f.Or != nil {
-		one := "false"
+		var one strings.Builder
+		one.WriteString("false")
 		for i := range f.Or {
-			one += " or (" + q.nested(&f.Or[i]) + ")"
+			one.WriteString(" or (" + q.nested(&f.Or[i]) + ")")
 		}
-		q.and("(" + one + ")")
+		q.and("(" + one.String() + ")")
 	}
 }
 

@@ -285,8 +285,11 @@ func TestPages(t *testing.T) {
 		b.exec(`update nodes set hostname = ltrim(hostname, 'z'), created_at = created_at + interval '1 year', cordon_at = cordon_at - interval '1 year' where id = $1`, page.Views[3].ID)
 	}
 	for _, l := range []node.Listing{
-		{Tenant: "acme", Order: node.ByHostname, First: 0}, {Tenant: "acme", Order: node.ByHostname, First: 501}, {Tenant: "acme", Order: "SIDEWAYS", First: 1},
-		{Tenant: "Acme", Order: node.ByHostname, First: 1}, {Tenant: "acme", Order: node.ByHostname, First: 1, After: list(node.ByCreation, 1, "").Cursors[0]},
+		{Tenant: "acme", Order: node.ByHostname, First: 0},
+		{Tenant: "acme", Order: node.ByHostname, First: 501},
+		{Tenant: "acme", Order: "SIDEWAYS", First: 1},
+		{Tenant: "Acme", Order: node.ByHostname, First: 1},
+		{Tenant: "acme", Order: node.ByHostname, First: 1, After: list(node.ByCreation, 1, "").Cursors[0]},
 	} {
 		_, err := b.store.List(t.Context(), system, l)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))

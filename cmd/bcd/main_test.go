@@ -52,7 +52,7 @@ func TestOwner(t *testing.T) {
 		env.Defer(func() { _ = os.RemoveAll(dir) })
 		state := filepath.Join(dir, "state")
 		env.Setenv("STATE", state)
-		return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(state, 0o700), os.Chown(state, nobody, nobody)) //nolint:gosec // others must get through
+		return errors.Join(os.Chmod(dir, 0o755), os.Mkdir(state, 0o700), os.Chown(state, nobody, nobody))
 	}
 	testscript.Run(t, params)
 }
