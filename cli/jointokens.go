@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func (a *app) joinTokens() *cobra.Command {
 }
 
 func (a *app) joinTokensCreate() *cobra.Command {
-	var poolName, ttl string
+	var poolName, ttl, set string
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make a token with which one machine joins a pool",
@@ -35,6 +36,13 @@ func (a *app) joinTokensCreate() *cobra.Command {
 					return err
 				}
 				input["ttlSeconds"] = n
+			}
+			if set != "" {
+				with, err := parseLabels("--labels", set)
+				if err != nil {
+					return err
+				}
+				input["labels"] = with
 			}
 			if err := checkPool(poolName); err != nil {
 				return err
@@ -80,7 +88,26 @@ func (a *app) joinTokensCreate() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&poolName, "pool", "", "the `pool` that the machine will belong to, by name or id; absent: default")
 	cmd.Flags().StringVar(&ttl, "ttl", "", "how `long` it can be used, like 1h; absent: 30 minutes")
+	cmd.Flags().StringVar(&set, "labels", "", "labels that a new node begins with, as `KEY=VALUE,…`")
 	return cmd
+}
+
+// parseLabels reads labels as the guide writes them: a plain split at the commas, and in each at the first equals sign.
+func parseLabels(flag, text string) ([]map[string]string, error) {
+	var out []map[string]string
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok || key == "" {
+			return nil, Usage("%s takes KEY=VALUE pairs, separated by commas, and %q is none", flag, part)
+		}
+		if seen[key] {
+			return nil, Usage("%s names %q twice", flag, key)
+		}
+		seen[key] = true
+		out = append(out, map[string]string{"key": key, "value": value})
+	}
+	return out, nil
 }
 
 // lostSecret is for an answer that was lost on its way: the repeat made no second token and can't give the secret again.
