@@ -122,6 +122,10 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *op
 				_, err := iam.ForgetRequests(ctx, r.db)
 				return err
 			}},
+			{Name: "tokens", Every: 24 * time.Hour, Run: func(ctx context.Context) error {
+				_, err := iam.ForgetTokens(ctx, r.db)
+				return err
+			}},
 		}}, log.With("part", "jobs"))
 		if err != nil {
 			return err
