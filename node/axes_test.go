@@ -12,9 +12,6 @@ import (
 	"github.com/better-compute/better-compute/node"
 )
 
-//go:fix inline
-func to[T any](v T) *T { return new(v) }
-
 // full is a node with something in every field.
 func full() *node.Node {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
