@@ -180,7 +180,7 @@ func (r *rig) dbCPU() time.Duration {
 		return 0
 	}
 	var sum time.Duration
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		if pid, err := strconv.Atoi(child); err == nil {
 			sum += cpuOf(pid)()
 		}

@@ -49,6 +49,9 @@ func (d *door) session(ctx context.Context, certificate tls.Certificate) (*webso
 	if err != nil {
 		return nil, errors.Join(err, secured.Close())
 	}
+	if resp.Body != nil {
+		_ = resp.Body.Close()
+	}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("session: %s", resp.Status)
 	}

@@ -68,10 +68,7 @@ func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
 	if err := iam.ProjectTx(ctx, tx, made.TenantID, made.ID, iam.Owner); err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec(ctx, `insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, made.ID)
-	if err != nil {
-		return nil, fmt.Errorf("begin the node's liveness: %w", err)
-	}
+	tx.Send(`insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, made.ID)
 	return made, nil
 }
 
