@@ -265,12 +265,11 @@ func (n *Node) Events(ctx context.Context, types []string, first int, after *str
 			Filter: events.Filter{Tenant: n.Seer, NodeID: n.ID, Types: types}, First: first,
 		}, after)
 	}
-	reader := n.page.api.Authority.Reader(n.page.who, n.Seer, iam.NodesEvents)
-	list, err := n.page.eventsOf(ctx, reader, n.ID, types, first)
+	list, err := n.page.eventsOf(ctx, n.ID, types, first)
 	if err != nil {
 		return nil, err
 	}
-	return n.page.api.eventPage(reader, &n.page.told, list[:min(first, len(list))], len(list) > first)
+	return n.page.api.eventPage(n.page.reader, &n.page.told, list[:min(first, len(list))], len(list) > first)
 }
 
 // Drain is a drain in an answer.

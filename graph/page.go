@@ -33,6 +33,7 @@ type page struct {
 	certs  sliced[pki.CertificateSlice, pki.NodeCertificate]
 	past   sliced[string, events.Event]
 	told   tellings
+	reader *iam.Reader
 }
 
 // sliced is parts of the nodes' lists, each read once for all nodes.
@@ -81,7 +82,7 @@ func (a *API) newPage(who iam.Actor, tenant string, views []*node.View) []*Node 
 		p.ids[i] = v.ID
 		nodes[i] = &Node{View: v, page: p}
 	}
-	p.told = tellings{api: a, who: who, tenant: tenant, ids: p.ids}
+	p.told, p.reader = tellings{api: a, who: who, tenant: tenant, ids: p.ids}, a.Authority.Reader(who, tenant, iam.NodesEvents)
 	return nodes
 }
 
@@ -151,9 +152,9 @@ func (p *page) certificatesOf(ctx context.Context, nodeID string, s pki.Certific
 }
 
 // eventsOf gives the first page of a node's events, read for all nodes at once, with one look whether the caller may read them.
-func (p *page) eventsOf(ctx context.Context, reader *iam.Reader, nodeID string, types []string, first int) ([]events.Event, error) {
+func (p *page) eventsOf(ctx context.Context, nodeID string, types []string, first int) ([]events.Event, error) {
 	by, err := p.past.get(strconv.Itoa(first)+" "+strings.Join(types, " "), func() (map[string][]events.Event, error) {
-		if err := reader.Check(ctx); err != nil {
+		if err := p.reader.Check(ctx); err != nil {
 			return nil, err
 		}
 		return events.OfNodes(ctx, p.api.DB.Pool(), p.ids, events.ListFilter{Filter: events.Filter{Tenant: p.tenant, Types: types}, First: first})

@@ -265,6 +265,19 @@ func TestReader(t *testing.T) {
 	require.Equal(t, []any{e.Position, e.ID, e.Type, e.NodeID}, []any{cut.Position, cut.ID, cut.Type, cut.NodeID})
 	_, ok = b.authority.Reader(iam.Actor{}, "third", iam.NodesEvents).View(e)
 	require.False(t, ok)
+	// Security events are for who may read those, and that is found by a check.
+	b.grant("admin", "acme", "admin")
+	quarantined := events.Event{Type: "security.node.quarantined", Audience: events.Audience{Full: []string{"acme"}}}
+	admin := b.authority.Reader(b.signedIn("admin"), "acme", iam.NodesEvents)
+	_, ok = admin.View(quarantined)
+	require.False(t, ok, "not checked yet")
+	require.NoError(t, admin.Check(t.Context()))
+	_, ok = admin.View(quarantined)
+	require.True(t, ok)
+	janitor := b.authority.Reader(b.signedIn("janitor"), "acme", iam.NodesEvents)
+	require.Equal(t, fault.Forbidden, code(janitor.Check(t.Context())))
+	_, ok = janitor.View(quarantined)
+	require.False(t, ok)
 	// A type that no rule knows shows none of its fields, whatever they are.
 	for _, data := range []string{`{"a": 1}`, `[1]`, `"x"`, ``} {
 		e.Type, e.Data = "node.anything", []byte(data)

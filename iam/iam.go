@@ -11,6 +11,8 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cedar-policy/cedar-go"
@@ -266,6 +268,7 @@ type Reader struct {
 	who       Actor
 	tenant    string
 	action    Action
+	security  atomic.Bool // the last check found that it may read security events too
 }
 
 // Reader makes the visibility of one stream: who reads, for which tenant, by which action.
@@ -275,12 +278,19 @@ func (a *Authority) Reader(who Actor, tenant string, action Action) *Reader {
 
 // Check says whether the reader may still read; its error ends the stream.
 func (r *Reader) Check(ctx context.Context) error {
-	return r.authority.OnTenant(ctx, r.authority.db.Pool(), r.who, r.action, r.tenant)
+	rights, err := r.authority.Rights(ctx, r.authority.db.Pool(), r.who, r.action, r.tenant)
+	r.security.Store(err == nil && rights.May(NodesSecurity))
+	return err
 }
 
-// View gives what the reader sees of an event, or false for nothing. A tenant that does not own what the event is about reads a reduced one: what
+// View gives what the reader sees of an event, or false for nothing. Of who reads events, those about trust are for whom the last
+// check found to hold that action too. A tenant that does not own what the event is about reads a reduced one: what
 // happened and when, never by whom or why in the owner's words.
 func (r *Reader) View(e events.Event) (events.Event, bool) {
+	// Who only lists nodes gets no event, and has to learn all the same that the node is another one now.
+	if r.action == NodesEvents && strings.HasPrefix(e.Type, "security.") && !r.security.Load() {
+		return events.Event{}, false
+	}
 	if slices.Contains(e.Audience.Full, r.tenant) {
 		return e, true
 	}
