@@ -1,11 +1,13 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -81,6 +83,27 @@ func TestJoin(t *testing.T) {
 			require.Equal(t, bad.argument, refusal.Details["argument"], name)
 			require.NotContains(t, string(answer), token.Text()[31:], "D6")
 		}
+		require.True(t, one[bool](t, b, `select used_at is null from join_tokens where id = $1`, token.ID()))
+	})
+
+	t.Run("a body of 1 MB is refused when it passes its bound, and not waited for", func(t *testing.T) {
+		t.Parallel()
+		token := b.token(t)
+		conn, err := tls.Dial("tcp", b.address, b.tls())
+		require.NoError(t, err)
+		defer conn.Close()
+		began := time.Now()
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"token\":%q,\"hostname\":\"%s",
+			wire.JoinPath, 1<<20, token.Text(), strings.Repeat("x", 2*wire.MaxJoinBody)) // the rest never comes
+		require.NoError(t, err)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, http.StatusBadRequest, res.StatusCode)
+		require.Less(t, time.Since(began), wire.JoinTimeout/2)
+		var refusal wire.ErrorBody
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&refusal))
+		require.Equal(t, "body", refusal.Details["argument"])
 		require.True(t, one[bool](t, b, `select used_at is null from join_tokens where id = $1`, token.ID()))
 	})
 
