@@ -56,7 +56,7 @@ type DB struct {
 	log    *slog.Logger
 
 	mu       sync.RWMutex
-	onCommit []func(Committed)
+	onCommit []func(*Tx, Committed)
 	onFault  []func(context.Context, error) bool
 }
 
@@ -144,8 +144,9 @@ func (d *DB) URL() string { return d.url }
 // Close waits for the connections in use and closes all.
 func (d *DB) Close() { d.pool.Close() }
 
-// OnLogCommit has fn called after each commit of this process that wrote to the log. fn must not block.
-func (d *DB) OnLogCommit(fn func(Committed)) {
+// OnLogCommit has fn called after each commit of this process that wrote to the log. It may read what was attached to the transaction, which is
+// over, and must not block.
+func (d *DB) OnLogCommit(fn func(*Tx, Committed)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onCommit = append(d.onCommit, fn)

@@ -162,7 +162,7 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	tx.ended = true
 	tx.conn.Release()
 	if done.Position > 0 {
-		tx.db.committed(done)
+		tx.db.committed(tx, done)
 	}
 	return done, nil
 }
@@ -247,10 +247,10 @@ func (tx *Tx) end(ctx context.Context) {
 	tx.conn.Release()
 }
 
-func (d *DB) committed(c Committed) {
+func (d *DB) committed(tx *Tx, c Committed) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, fn := range d.onCommit {
-		fn(c)
+		fn(tx, c)
 	}
 }

@@ -69,7 +69,7 @@ func TestAtCommit(t *testing.T) {
 		// log's statement gives the commit's position, and the hooks hear of it once.
 		d := notes(t)
 		var heard []db.Committed
-		d.OnLogCommit(func(c db.Committed) { heard = append(heard, c) })
+		d.OnLogCommit(func(_ *db.Tx, c db.Committed) { heard = append(heard, c) })
 		value := "early"
 		c, err := d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			tx.AtCommit(db.RankPosition, note, "position 1")
@@ -103,7 +103,7 @@ func TestAtCommit(t *testing.T) {
 		t.Parallel()
 		// Nothing is committed, those before and after it included; the error is PostgreSQL's and no hook hears.
 		d := notes(t)
-		d.OnLogCommit(func(db.Committed) { t.Error("nothing was committed") })
+		d.OnLogCommit(func(*db.Tx, db.Committed) { t.Error("nothing was committed") })
 		for _, bad := range []string{"insert into notes (text) values ('forbidden')", "insert into no_such_table values (1)"} {
 			_, err := d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				if _, err := tx.Exec(ctx, note, "before"); err != nil {

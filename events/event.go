@@ -87,7 +87,7 @@ func Append(tx *db.Tx, e Entry) error {
 		tx.AtCommitFunc(db.RankLog, b.statement)
 		return b
 	}).(*batch)
-	b.entries, b.data = append(b.entries, e), append(b.data, string(data))
+	b.ids, b.entries, b.data = append(b.ids, id.New(id.Event)), append(b.entries, e), append(b.data, string(data))
 	return nil
 }
 
@@ -95,6 +95,7 @@ type batchKey struct{}
 
 // batch is what one transaction will write.
 type batch struct {
+	ids     []string
 	entries []Entry
 	data    []string
 }
@@ -129,7 +130,7 @@ func (b *batch) statement() (sql string, args []any) {
 	if n == 1 {
 		e := b.entries[0]
 		return insertOne, []any{
-			n, id.New(id.Event), e.Type, e.TenantID, e.NodeID, e.Actor, e.Reason, e.RequestID, b.data[0],
+			n, b.ids[0], e.Type, e.TenantID, e.NodeID, e.Actor, e.Reason, e.RequestID, b.data[0],
 			tenants(e.Audience.Full), tenants(e.Audience.Reduced),
 		}
 	}
@@ -142,7 +143,7 @@ func (b *batch) statement() (sql string, args []any) {
 	}
 	return insertMany, []any{
 		n,
-		column(func(*Entry) string { return id.New(id.Event) }),
+		b.ids,
 		column(func(e *Entry) string { return e.Type }),
 		column(func(e *Entry) string { return e.TenantID }),
 		column(func(e *Entry) string { return e.NodeID }),
@@ -154,6 +155,23 @@ func (b *batch) statement() (sql string, args []any) {
 		column(func(e *Entry) string { return strings.Join(e.Audience.Full, ",") }),
 		column(func(e *Entry) string { return strings.Join(e.Audience.Reduced, ",") }),
 	}
+}
+
+// written gives what a transaction wrote, as the log holds it now.
+func written(tx *db.Tx, c db.Committed) []*Event {
+	b, ok := tx.Attached(batchKey{}, func() any { return nil }).(*batch)
+	if !ok {
+		return nil
+	}
+	n := int64(len(b.entries))
+	out := make([]*Event, n)
+	for i, e := range b.entries {
+		out[i] = &Event{
+			Position: c.Position - n + int64(i) + 1, Epoch: c.Epoch, ID: b.ids[i], Type: e.Type, At: c.At, TenantID: e.TenantID, NodeID: e.NodeID,
+			Actor: e.Actor, Reason: e.Reason, RequestID: e.RequestID, Data: json.RawMessage(b.data[i]), Audience: e.Audience,
+		}
+	}
+	return out
 }
 
 // tenants is never null.

@@ -71,6 +71,7 @@ type Log struct {
 	log  *slog.Logger
 
 	wake chan struct{} // the tail reader should look now
+	told chan []*Event // what a transaction of this process just wrote: the tail reader need not read it back
 	mark chan struct{} // the other processes should be told
 
 	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
@@ -107,20 +108,28 @@ func NewLog(d *db.DB, o Options) *Log {
 	o.defaults()
 	l := &Log{
 		db: d, opts: o, log: o.Log, born: time.Now(),
-		wake: make(chan struct{}, 1), mark: make(chan struct{}, 1), stop: make(chan struct{}),
+		wake: make(chan struct{}, 1), told: make(chan []*Event, toldMost), mark: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.followers.init()
 	l.ring.slots = make([]*Event, o.Ring)
 	l.ring.oldest = 1
-	d.OnLogCommit(func(c db.Committed) {
+	d.OnLogCommit(func(tx *db.Tx, c db.Committed) {
 		signal(l.mark)
-		if c.Position > l.tail.Load() {
+		if c.Position <= l.tail.Load() {
+			return
+		}
+		select {
+		case l.told <- written(tx, c):
+		default:
 			signal(l.wake)
 		}
 	})
 	d.OnFault(NewMaintenance(d, o.Log).repair)
 	return l
 }
+
+// toldMost is how many transactions of this process may wait for the tail reader; past it, the reader looks.
+const toldMost = 256
 
 // signal puts a token into a channel of one place; one that is there already says the same.
 func signal(c chan struct{}) {
@@ -279,11 +288,81 @@ func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
 		if !whole {
 			continue
 		}
+		if err := l.listenIn(ctx, ticker.C); err != nil {
+			return err
+		}
+	}
+}
+
+// listenIn takes what this process's transactions wrote, as long as it follows on the tail, and returns when the tail reader must look: something is
+// between, another process wrote, or a second has passed.
+func (l *Log) listenIn(ctx context.Context, tick <-chan time.Time) error {
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.wake:
-		case <-ticker.C:
+			return nil
+		case <-tick:
+			return nil
+		case events := <-l.told:
+			if !l.follows(events) {
+				return nil
+			}
+		}
+	}
+}
+
+// follows puts events that were told into the ring when they come right after the tail. What the ring has already is passed over; it is false when
+// something is missing between.
+func (l *Log) follows(events []*Event) bool {
+	if len(events) == 0 {
+		return false
+	}
+	tail, last := l.tail.Load(), events[len(events)-1]
+	l.ring.RLock()
+	same := l.ring.started && l.ring.epoch == last.Epoch
+	l.ring.RUnlock()
+	switch {
+	case !same:
+		return false
+	case last.Position <= tail:
+		return true
+	case events[0].Position != tail+1:
+		return false
+	}
+	l.ring.Lock()
+	l.head.Store(max(l.head.Load(), last.Position))
+	l.put(events)
+	l.ring.Unlock()
+	l.announce(events)
+	return true
+}
+
+// put adds events to the ring, which is locked.
+func (l *Log) put(events []*Event) {
+	size := int64(len(l.ring.slots))
+	tail := l.tail.Load()
+	for _, e := range events {
+		l.ring.slots[e.Position%size] = e
+		tail = e.Position
+		l.ring.at = e.At
+	}
+	l.ring.oldest = max(l.ring.oldest, tail-size+1)
+	l.tail.Store(tail)
+}
+
+// announce nudges the followers that events concern, and tells those who watch.
+func (l *Log) announce(events []*Event) {
+	for _, e := range events {
+		l.followers.concerned(e, func(f *Follower) { f.nudge(e) })
+	}
+	l.nudged.Store(l.tail.Load())
+	l.watchers.RLock()
+	defer l.watchers.RUnlock()
+	for _, watch := range l.watchers.all {
+		for _, e := range events {
+			watch(e)
 		}
 	}
 }
@@ -338,26 +417,9 @@ func (l *Log) take(p page, started bool) (replaced bool) {
 		l.nudged.Store(p.Head.Position)
 		return replaced
 	}
-	size := int64(len(l.ring.slots))
-	for _, e := range p.events {
-		l.ring.slots[e.Position%size] = e
-		tail = e.Position
-		l.ring.at = e.At
-	}
-	l.ring.oldest = max(l.ring.oldest, tail-size+1)
-	l.tail.Store(tail)
+	l.put(p.events)
 	l.ring.Unlock()
-	for _, e := range p.events {
-		l.followers.concerned(e, func(f *Follower) { f.nudge(e) })
-	}
-	l.nudged.Store(tail)
-	l.watchers.RLock()
-	defer l.watchers.RUnlock()
-	for _, watch := range l.watchers.all {
-		for _, e := range p.events {
-			watch(e)
-		}
-	}
+	l.announce(p.events)
 	return false
 }
 
