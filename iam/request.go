@@ -21,11 +21,14 @@ type Request struct {
 	who  string
 }
 
-// Replay is the stored answer to a request that has happened.
-type Replay struct {
+// Answer is what a request did.
+type Answer struct {
+	// Changed says whether anything did.
 	Changed bool
-	Cursor  events.Cursor
-	Made    []string
+	// Made are the ids of what it made.
+	Made []string
+	// Cursor is the log's position of this very change; when nothing changed, the head as it was read after the act.
+	Cursor events.Cursor
 }
 
 // maxRequestID bounds the text that clients choose.
@@ -47,11 +50,46 @@ func NewRequest(who Actor, requestID, operation string, input any) (Request, err
 	return Request{ID: requestID, hash: sum[:], who: who.Name}, nil
 }
 
-// BeginTx claims the request id as the first statement of the transaction. When it has happened already, the stored answer comes back and nothing
-// may be changed; under the same id for something else it is INVALID_INPUT.
-func (r Request) BeginTx(ctx context.Context, tx *db.Tx) (*Replay, error) {
+// Once acts at most once for a request id, in one transaction: act happens, or, when it has happened before, again reads what the answer shows, and the
+// answer is the first one's. A change's cursor is its own; of what changed nothing it is the head. Both functions may run several times, since the
+// transaction is tried again after a deadlock. The same id for something else is INVALID_INPUT.
+func (r Request) Once(ctx context.Context, d *db.DB,
+	act func(ctx context.Context, tx *db.Tx) (Answer, error), again func(ctx context.Context, tx *db.Tx, a Answer) error,
+) (Answer, error) {
+	var out Answer
+	done, err := d.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		before, err := r.claimTx(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			out = *before
+			return again(ctx, tx, out)
+		}
+		if out, err = act(ctx, tx); err != nil {
+			return err
+		}
+		if !out.Changed {
+			if out.Cursor, err = events.Head(ctx, tx); err != nil {
+				return err
+			}
+		}
+		r.store(tx, out)
+		return nil
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	if done.Position > 0 {
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+	}
+	return out, nil
+}
+
+// claimTx takes the request id with the first statement of the transaction, or gives the answer of what has happened under it.
+func (r Request) claimTx(ctx context.Context, tx *db.Tx) (*Answer, error) {
 	if r.ID == "" {
-		return nil, nil //nolint:nilnil // no request id: nothing to replay, nothing wrong
+		return nil, nil //nolint:nilnil // no request id: nothing to repeat, nothing wrong
 	}
 	if err := tx.Locks(db.LockRequest); err != nil {
 		return nil, err
@@ -64,35 +102,36 @@ func (r Request) BeginTx(ctx context.Context, tx *db.Tx) (*Replay, error) {
 		return nil, nil //nolint:nilnil // claimed: it happens now
 	}
 	var same bool
-	var p Replay
+	var a Answer
 	err = tx.QueryRow(ctx, `
-		select hash = $3, coalesce(changed, false), coalesce(position, 0), made, (select epoch from event_clock)
+		select hash = $3, coalesce(changed, false), made, coalesce(epoch, 0), coalesce(position, 0)
 		from requests where principal = $1 and id = $2`, r.who, r.ID, r.hash).
-		Scan(&same, &p.Changed, &p.Cursor.Position, &p.Made, &p.Cursor.Epoch)
+		Scan(&same, &a.Changed, &a.Made, &a.Cursor.Epoch, &a.Cursor.Position)
 	if err != nil {
 		return nil, fmt.Errorf("read the request's answer: %w", err)
 	}
 	if !same {
 		return nil, fault.Invalid("requestId", "was used before for something else; choose a new one", 0)
 	}
-	return &p, nil
+	return &a, nil
 }
 
-// Finish stores the answer. The position of a change comes with the final batch; that of an unchanged one is the head as it was read.
-func (r Request) Finish(tx *db.Tx, changed bool, head events.Cursor, made ...string) {
+// store keeps the answer. The cursor of a change comes with the final batch.
+func (r Request) store(tx *db.Tx, a Answer) {
 	if r.ID == "" {
 		return
 	}
+	made := a.Made
 	if made == nil {
 		made = []string{}
 	}
-	if !changed {
-		tx.AtCommit(db.RankPosition, `update requests set changed = false, position = $3, made = $4 where principal = $1 and id = $2`,
-			r.who, r.ID, head.Position, made)
+	if !a.Changed {
+		tx.AtCommit(db.RankPosition, `update requests set changed = false, made = $3, epoch = $4, position = $5 where principal = $1 and id = $2`,
+			r.who, r.ID, made, a.Cursor.Epoch, a.Cursor.Position)
 		return
 	}
 	tx.AtCommit(db.RankPosition, `
-		update requests set changed = true, position = (select position from event_clock), made = $3 where principal = $1 and id = $2`,
+		update requests set changed = true, made = $3, (epoch, position) = (select epoch, position from event_clock) where principal = $1 and id = $2`,
 		r.who, r.ID, made)
 }
 

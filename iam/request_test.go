@@ -18,21 +18,25 @@ import (
 
 var alex, sam = iam.Actor{Name: "alex", TokenID: "t1"}, iam.Actor{Name: "sam", TokenID: "t2"}
 
-// act runs an operation that appends one event under a request id, as verbs do.
-func (b *bundle) act(who iam.Actor, requestID, operation string, input any) (replay *iam.Replay, done db.Committed, err error) {
+// act runs an operation that appends one event under a request id, as verbs do, and says whether it happened now.
+func (b *bundle) act(who iam.Actor, requestID, operation string, input any) (now bool, a iam.Answer, err error) {
 	request, err := iam.NewRequest(who, requestID, operation, input)
 	if err != nil {
-		return nil, done, err
+		return false, a, err
 	}
-	done, err = b.db.Do(b.Context(), func(ctx context.Context, tx *db.Tx) error {
-		var err error
-		if replay, err = request.BeginTx(ctx, tx); err != nil || replay != nil {
-			return err
+	a, err = request.Once(b.Context(), b.db, func(_ context.Context, tx *db.Tx) (iam.Answer, error) {
+		now = true
+		return iam.Answer{Changed: true, Made: []string{"made_1", "made_2"}}, events.Append(tx, events.Entry{
+			Type: "test.acted", TenantID: "acme", Actor: who.Name, Audience: events.Audience{Full: []string{"acme"}},
+		})
+	}, func(_ context.Context, _ *db.Tx, before iam.Answer) error {
+		now = false
+		if len(before.Made) != 2 {
+			return errors.New("another answer")
 		}
-		request.Finish(tx, true, events.Cursor{}, "made_1", "made_2")
-		return events.Append(tx, events.Entry{Type: "test.acted", TenantID: "acme", Actor: who.Name, Audience: events.Audience{Full: []string{"acme"}}})
+		return nil
 	})
-	return replay, done, err
+	return now, a, err
 }
 
 func (b *bundle) acts() int {
@@ -48,16 +52,18 @@ func TestRequest(t *testing.T) {
 	t.Run("I7 a repeat does nothing and gives what the first one gave", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		replay, done, err := b.act(alex, "r1", "op", "input")
+		now, first, err := b.act(alex, "r1", "op", "input")
 		require.NoError(t, err)
-		require.Nil(t, replay)
+		require.True(t, now)
+		head, err := events.Head(t.Context(), b.db.Pool())
+		require.NoError(t, err)
+		require.Equal(t, iam.Answer{Changed: true, Made: []string{"made_1", "made_2"}, Cursor: head}, first)
 		_, _, err = b.act(alex, "r2", "op", "other")
 		require.NoError(t, err)
-		again, _, err := b.act(alex, "r1", "op", "input")
+		now, again, err := b.act(alex, "r1", "op", "input")
 		require.NoError(t, err)
-		require.Equal(t, &iam.Replay{
-			Changed: true, Cursor: events.Cursor{Epoch: done.Epoch, Position: done.Position}, Made: []string{"made_1", "made_2"},
-		}, again)
+		require.False(t, now)
+		require.Equal(t, first, again)
 		require.Equal(t, 2, b.acts())
 	})
 
@@ -74,9 +80,9 @@ func TestRequest(t *testing.T) {
 			require.Equal(t, fault.InvalidInput, code(err))
 			require.Equal(t, "requestId", fault.From(err).Details["argument"])
 		}
-		replay, _, err := b.act(sam, "r1", "op", "something else")
+		now, _, err := b.act(sam, "r1", "op", "something else")
 		require.NoError(t, err)
-		require.Nil(t, replay)
+		require.True(t, now)
 		require.Equal(t, 2, b.acts())
 	})
 
@@ -87,10 +93,11 @@ func TestRequest(t *testing.T) {
 		var g errgroup.Group
 		for range 20 {
 			g.Go(func() error {
-				replay, _, err := b.act(alex, "r1", "op", "input")
-				if err == nil && replay == nil {
+				now, a, err := b.act(alex, "r1", "op", "input")
+				if err == nil && now {
 					acted.Add(1)
-				} else if err == nil && replay.Cursor.Position != 1 {
+				}
+				if err == nil && a.Cursor.Position != 1 {
 					return errors.New("another answer")
 				}
 				return err
@@ -107,16 +114,13 @@ func TestRequest(t *testing.T) {
 		request, err := iam.NewRequest(alex, "r1", "op", "input")
 		require.NoError(t, err)
 		refused := errors.New("refused")
-		_, err = b.db.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			if _, err := request.BeginTx(ctx, tx); err != nil {
-				return err
-			}
-			return refused
-		})
+		_, err = request.Once(t.Context(), b.db, func(context.Context, *db.Tx) (iam.Answer, error) {
+			return iam.Answer{Changed: true}, refused
+		}, nil)
 		require.ErrorIs(t, err, refused)
-		replay, _, err := b.act(alex, "r1", "op", "input")
+		now, _, err := b.act(alex, "r1", "op", "input")
 		require.NoError(t, err)
-		require.Nil(t, replay)
+		require.True(t, now)
 	})
 
 	t.Run("A repeat of what changed nothing gives the head as it was then", func(t *testing.T) {
@@ -124,25 +128,44 @@ func TestRequest(t *testing.T) {
 		b := setup(t)
 		_, _, err := b.act(alex, "r0", "op", "")
 		require.NoError(t, err)
-		var first, replay *iam.Replay
-		idle := func() {
+		idle := func() (acted bool, a iam.Answer) {
 			request, err := iam.NewRequest(alex, "r1", "op", "input")
 			require.NoError(t, err)
-			b.do(func(ctx context.Context, tx *db.Tx) error {
-				if replay, err = request.BeginTx(ctx, tx); err != nil || replay != nil {
-					return err
-				}
-				head, err := events.Head(ctx, tx)
-				first = &iam.Replay{Cursor: head, Made: []string{}}
-				request.Finish(tx, false, head)
-				return err
-			})
+			a, err = request.Once(t.Context(), b.db, func(context.Context, *db.Tx) (iam.Answer, error) {
+				acted = true
+				return iam.Answer{Made: []string{"there"}}, nil
+			}, func(context.Context, *db.Tx, iam.Answer) error { return nil })
+			require.NoError(t, err)
+			return acted, a
 		}
-		idle()
+		head, err := events.Head(t.Context(), b.db.Pool())
+		require.NoError(t, err)
+		acted, first := idle()
+		require.True(t, acted)
+		require.Equal(t, iam.Answer{Made: []string{"there"}, Cursor: head}, first)
 		_, _, err = b.act(alex, "r2", "op", "")
 		require.NoError(t, err)
-		idle()
-		require.Equal(t, first, replay)
+		acted, again := idle()
+		require.False(t, acted)
+		require.Equal(t, first, again)
+	})
+
+	t.Run("I7 after a restore a repeat's cursor is still of the log before it", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		_, first, err := b.act(alex, "r1", "op", "input")
+		require.NoError(t, err)
+		b.do(func(_ context.Context, tx *db.Tx) error {
+			events.NewEpoch(tx)
+			return nil
+		})
+		head, err := events.Head(t.Context(), b.db.Pool())
+		require.NoError(t, err)
+		require.NotEqual(t, first.Cursor.Epoch, head.Epoch)
+		now, again, err := b.act(alex, "r1", "op", "input")
+		require.NoError(t, err)
+		require.False(t, now)
+		require.Equal(t, first, again)
 	})
 
 	t.Run("A day later the id is forgotten, and not before", func(t *testing.T) {
@@ -156,9 +179,11 @@ func TestRequest(t *testing.T) {
 		forgotten, err := iam.ForgetRequests(t.Context(), b.db)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, forgotten)
-		replay, _, err := b.act(alex, "young", "op", "")
-		require.NoError(t, err)
-		require.NotNil(t, replay)
+		for id, forgot := range map[string]bool{"old": true, "young": false} {
+			now, _, err := b.act(alex, id, "op", "")
+			require.NoError(t, err)
+			require.Equal(t, forgot, now)
+		}
 	})
 
 	t.Run("H1 128 characters pass, 129, control characters and broken text don't; none at all is none", func(t *testing.T) {
@@ -173,9 +198,9 @@ func TestRequest(t *testing.T) {
 		}
 		b := setup(t)
 		for range 2 {
-			replay, _, err := b.act(alex, "", "op", "")
+			now, _, err := b.act(alex, "", "op", "")
 			require.NoError(t, err)
-			require.Nil(t, replay)
+			require.True(t, now)
 		}
 		require.Equal(t, 2, b.acts())
 	})

@@ -60,53 +60,32 @@ func (a *Authority) TenantCreate(ctx context.Context, who Actor, in TenantCreate
 	if err := a.Everywhere(ctx, a.db.Pool(), who, TenantsCreate); err != nil {
 		return TenantCreated{}, err
 	}
-	var out TenantCreated
-	done, err := a.db.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		out = TenantCreated{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
+	var tenant Tenant
+	read := func(ctx context.Context, tx *db.Tx, _ Answer) error {
+		row := tx.QueryRow(ctx, `select id, created_at from tenants where id = $1`, in.TenantID)
+		if err := row.Scan(&tenant.ID, &tenant.CreatedAt); err != nil {
+			return fmt.Errorf("read the tenant: %w", err)
 		}
-		if replay == nil {
-			row := tx.QueryRow(ctx, `insert into tenants (id) values ($1) on conflict do nothing returning id, created_at`, in.TenantID)
-			err := row.Scan(&out.Tenant.ID, &out.Tenant.CreatedAt)
-			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-				return fmt.Errorf("make the tenant: %w", err)
-			}
-			out.Changed = err == nil
-		}
-		if !out.Changed {
-			row := tx.QueryRow(ctx, `select id, created_at from tenants where id = $1`, in.TenantID)
-			if err := row.Scan(&out.Tenant.ID, &out.Tenant.CreatedAt); err != nil {
-				return fmt.Errorf("read the tenant: %w", err)
-			}
-		}
-		switch {
-		case replay != nil:
-			out.Changed, out.Cursor = replay.Changed, replay.Cursor
-			return nil
-		case out.Changed:
-			if err := events.Append(tx, events.Entry{
-				Type: "tenant.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
-				Data: map[string]string{"tenantId": in.TenantID}, Audience: events.Audience{Full: []string{in.TenantID}},
-			}); err != nil {
-				return err
-			}
-		default:
-			if out.Cursor, err = events.Head(ctx, tx); err != nil {
-				return err
-			}
-		}
-		request.Finish(tx, out.Changed, out.Cursor)
 		return nil
-	})
+	}
+	did, err := request.Once(ctx, a.db, func(ctx context.Context, tx *db.Tx) (Answer, error) {
+		row := tx.QueryRow(ctx, `insert into tenants (id) values ($1) on conflict do nothing returning id, created_at`, in.TenantID)
+		err := row.Scan(&tenant.ID, &tenant.CreatedAt)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return Answer{}, read(ctx, tx, Answer{})
+		}
+		if err != nil {
+			return Answer{}, fmt.Errorf("make the tenant: %w", err)
+		}
+		return Answer{Changed: true}, events.Append(tx, events.Entry{
+			Type: "tenant.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
+			Data: map[string]string{"tenantId": in.TenantID}, Audience: events.Audience{Full: []string{in.TenantID}},
+		})
+	}, read)
 	if err != nil {
 		return TenantCreated{}, err
 	}
-	if out.Changed && done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
-	return out, nil
+	return TenantCreated{Tenant: tenant, Changed: did.Changed, Cursor: did.Cursor}, nil
 }
 
 // CreateTenantTx makes a tenant without an event, for the first start; one of that name stays as it is.

@@ -97,47 +97,40 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	if err != nil {
 		return Changed{}, err
 	}
-	var out Changed
-	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		out = Changed{Rights: sight.Rights}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
+	var node *Node
+	read := func(ctx context.Context, tx *db.Tx) (locked, error) {
 		got, err := lock(ctx, tx, []string{e.NodeID}, false, nil)
 		if err != nil {
-			return err
+			return got, err
 		}
 		if len(got.nodes) == 0 || got.nodes[0].DeletedAt != nil {
-			return iam.NoSuchNode(e.NodeID)
+			return got, iam.NoSuchNode(e.NodeID)
 		}
-		out.Node = got.nodes[0]
-		if replay != nil {
-			out.Changed, out.Cursor = replay.Changed, replay.Cursor
-			return nil
+		node = got.nodes[0]
+		return got, nil
+	}
+	did, err := request.Once(ctx, s.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
+		got, err := read(ctx, tx)
+		if err != nil {
+			return iam.Answer{}, err
 		}
-		if err := e.checkVersion(out.Node); err != nil {
-			return err
+		if err := e.checkVersion(node); err != nil {
+			return iam.Answer{}, err
 		}
 		changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
-		if err != nil {
-			return err
+		if err != nil || len(changed) == 0 {
+			return iam.Answer{}, err
 		}
-		if len(changed) == 1 {
-			out.Node, out.Changed = changed[0], true
-		} else if out.Cursor, err = events.Head(ctx, tx); err != nil {
-			return err
-		}
-		request.Finish(tx, out.Changed, out.Cursor)
-		return nil
+		node = changed[0]
+		return iam.Answer{Changed: true}, nil
+	}, func(ctx context.Context, tx *db.Tx, _ iam.Answer) error {
+		_, err := read(ctx, tx)
+		return err
 	})
 	if err != nil {
 		return Changed{}, err
 	}
-	if out.Changed && done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
-	return out, nil
+	return Changed{Node: node, Rights: sight.Rights, Changed: did.Changed, Cursor: did.Cursor}, nil
 }
 
 func (e Edit) check() error {

@@ -107,62 +107,49 @@ func (s *Store) PoolCreate(ctx context.Context, who iam.Actor, in PoolCreateInpu
 	if err := s.Authority.OnTenant(ctx, s.DB.Pool(), who, iam.PoolsCreate, in.TenantID); err != nil {
 		return PoolCreated{}, err
 	}
-	var out PoolCreated
-	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		out = PoolCreated{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
+	var pool Pool
+	read := func(ctx context.Context, tx *db.Tx, _ iam.Answer) error {
 		if err := tx.Locks(db.LockPool); err != nil {
 			return err
-		}
-		if replay == nil {
-			tag, err := tx.Exec(ctx, `
-				insert into pools (id, tenant_id, name) select $1, id, $3 from tenants where id = $2 on conflict (tenant_id, name) do nothing`,
-				id.New(id.Pool), in.TenantID, in.Name)
-			if err != nil {
-				return fmt.Errorf("make the pool: %w", err)
-			}
-			out.Changed = tag.RowsAffected() == 1
 		}
 		rows, err := tx.Query(ctx, "select "+poolColumns+" from pools where tenant_id = $1 and name = $2", in.TenantID, in.Name)
 		if err != nil {
 			return fmt.Errorf("read the pool: %w", err)
 		}
-		out.Pool, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pool])
+		pool, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Pool])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fault.New(fault.NotFound, fault.Details{"tenantId": in.TenantID}, "no tenant %s", in.TenantID)
 		}
 		if err != nil {
 			return fmt.Errorf("read the pool: %w", err)
 		}
-		switch {
-		case replay != nil:
-			out.Changed, out.Cursor = replay.Changed, replay.Cursor
-			return nil
-		case out.Changed:
-			if err := events.Append(tx, events.Entry{
-				Type: "pool.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
-				Data: poolData{PoolID: out.Pool.ID, Name: out.Pool.Name}, Audience: events.Audience{Full: []string{in.TenantID}},
-			}); err != nil {
-				return err
-			}
-		default:
-			if out.Cursor, err = events.Head(ctx, tx); err != nil {
-				return err
-			}
-		}
-		request.Finish(tx, out.Changed, out.Cursor, out.Pool.ID)
 		return nil
-	})
+	}
+	did, err := request.Once(ctx, s.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
+		if err := tx.Locks(db.LockPool); err != nil {
+			return iam.Answer{}, err
+		}
+		tag, err := tx.Exec(ctx, `
+			insert into pools (id, tenant_id, name) select $1, id, $3 from tenants where id = $2 on conflict (tenant_id, name) do nothing`,
+			id.New(id.Pool), in.TenantID, in.Name)
+		if err != nil {
+			return iam.Answer{}, fmt.Errorf("make the pool: %w", err)
+		}
+		if err := read(ctx, tx, iam.Answer{}); err != nil {
+			return iam.Answer{}, err
+		}
+		if tag.RowsAffected() == 0 {
+			return iam.Answer{Made: []string{pool.ID}}, nil
+		}
+		return iam.Answer{Changed: true, Made: []string{pool.ID}}, events.Append(tx, events.Entry{
+			Type: "pool.created", TenantID: in.TenantID, Actor: who.Name, RequestID: in.RequestID,
+			Data: poolData{PoolID: pool.ID, Name: pool.Name}, Audience: events.Audience{Full: []string{in.TenantID}},
+		})
+	}, read)
 	if err != nil {
 		return PoolCreated{}, err
 	}
-	if out.Changed && done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
-	return out, nil
+	return PoolCreated{Pool: pool, Changed: did.Changed, Cursor: did.Cursor}, nil
 }
 
 // CreatePoolTx makes a pool without an event, for the first start; one of that name in the tenant is given as it is.

@@ -109,22 +109,11 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 		return JoinTokenCreated{}, err
 	}
 	var out JoinTokenCreated
-	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+	did, err := request.Once(ctx, s.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 		out = JoinTokenCreated{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
+		var err error
 		if out.Trust, err = ReadTrust(ctx, tx); err != nil {
-			return err
-		}
-		if replay != nil {
-			if len(replay.Made) != 1 {
-				return fmt.Errorf("the request %s made %d tokens", in.RequestID, len(replay.Made))
-			}
-			out.Cursor = replay.Cursor
-			out.Token, err = readToken(ctx, tx, in.TenantID, replay.Made[0])
-			return err
+			return iam.Answer{}, err
 		}
 		hash := token.SecretHash()
 		rows, err := tx.Query(ctx, `
@@ -138,23 +127,31 @@ func (s *Store) JoinTokenCreate(ctx context.Context, who iam.Actor, in JoinToken
 		}
 		if errors.Is(err, pgx.ErrNoRows) {
 			if in.NodeID != "" {
-				return fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID, "nodeId": in.NodeID}, "no node %s in a pool %s of tenant %s", in.NodeID, in.PoolID, in.TenantID)
+				return iam.Answer{}, fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID, "nodeId": in.NodeID}, "no node %s in a pool %s of tenant %s", in.NodeID, in.PoolID, in.TenantID)
 			}
-			return fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID}, "no pool %s, or it is not tenant %s's", in.PoolID, in.TenantID)
+			return iam.Answer{}, fault.New(fault.NotFound, fault.Details{"poolId": in.PoolID}, "no pool %s, or it is not tenant %s's", in.PoolID, in.TenantID)
 		}
 		if err != nil {
-			return fmt.Errorf("write the join token: %w", err)
+			return iam.Answer{}, fmt.Errorf("write the join token: %w", err)
 		}
 		out.Secret = token.Text()
-		request.Finish(tx, true, events.Cursor{}, out.Token.ID)
-		return events.Append(tx, tokenEvent("join-token.created", out.Token, who.Name, in.RequestID))
+		return iam.Answer{Changed: true, Made: []string{out.Token.ID}}, events.Append(tx, tokenEvent("join-token.created", out.Token, who.Name, in.RequestID))
+	}, func(ctx context.Context, tx *db.Tx, before iam.Answer) error {
+		out = JoinTokenCreated{}
+		var err error
+		if out.Trust, err = ReadTrust(ctx, tx); err != nil {
+			return err
+		}
+		if len(before.Made) != 1 {
+			return fmt.Errorf("the request %s made %d tokens", in.RequestID, len(before.Made))
+		}
+		out.Token, err = readToken(ctx, tx, in.TenantID, before.Made[0])
+		return err
 	})
 	if err != nil {
 		return JoinTokenCreated{}, err
 	}
-	if out.Secret != "" {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
+	out.Cursor = did.Cursor
 	return out, nil
 }
 
@@ -221,55 +218,38 @@ func (s *Store) JoinTokenRevoke(ctx context.Context, who iam.Actor, in JoinToken
 	if err := s.Authority.OnTenant(ctx, s.DB.Pool(), who, iam.JoinTokensRevoke, in.TenantID); err != nil {
 		return JoinTokenRevoked{}, err
 	}
-	var out JoinTokenRevoked
-	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		out = JoinTokenRevoked{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
+	var t JoinToken
+	read := func(ctx context.Context, tx *db.Tx, _ iam.Answer) (err error) {
+		t, err = readToken(ctx, tx, in.TenantID, in.JoinTokenID)
+		return err
+	}
+	did, err := request.Once(ctx, s.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 		if err := tx.Locks(db.LockJoinToken); err != nil {
-			return err
+			return iam.Answer{}, err
 		}
-		if replay == nil {
-			tag, err := tx.Exec(ctx, `
-				update join_tokens set revoked_at = clock_timestamp(), revoked_by = $3
-				where id = $1 and tenant_id = $2 and revoked_at is null and used_at is null and expires_at > clock_timestamp()`,
-				in.JoinTokenID, in.TenantID, who.Name)
-			if err != nil {
-				return fmt.Errorf("revoke the join token: %w", err)
-			}
-			out.Changed = tag.RowsAffected() == 1
+		tag, err := tx.Exec(ctx, `
+			update join_tokens set revoked_at = clock_timestamp(), revoked_by = $3
+			where id = $1 and tenant_id = $2 and revoked_at is null and used_at is null and expires_at > clock_timestamp()`,
+			in.JoinTokenID, in.TenantID, who.Name)
+		if err != nil {
+			return iam.Answer{}, fmt.Errorf("revoke the join token: %w", err)
 		}
-		if out.Token, err = readToken(ctx, tx, in.TenantID, in.JoinTokenID); err != nil {
-			return err
+		if err := read(ctx, tx, iam.Answer{}); err != nil {
+			return iam.Answer{}, err
 		}
 		switch {
-		case replay != nil:
-			out.Changed, out.Cursor = replay.Changed, replay.Cursor
-			return nil
-		case out.Token.UsedAt != nil:
-			return fault.New(fault.InvalidState, fault.Details{"usedBy": *out.Token.UsedBy, "usedAt": *out.Token.UsedAt},
-				"the join token was used by %s; revoke that node's certificate instead", *out.Token.UsedBy)
-		case out.Changed:
-			if err := events.Append(tx, tokenEvent("join-token.revoked", out.Token, who.Name, in.RequestID)); err != nil {
-				return err
-			}
-		default:
-			if out.Cursor, err = events.Head(ctx, tx); err != nil {
-				return err
-			}
+		case t.UsedAt != nil:
+			return iam.Answer{}, fault.New(fault.InvalidState, fault.Details{"usedBy": *t.UsedBy, "usedAt": *t.UsedAt},
+				"the join token was used by %s; revoke that node's certificate instead", *t.UsedBy)
+		case tag.RowsAffected() == 0:
+			return iam.Answer{}, nil
 		}
-		request.Finish(tx, out.Changed, out.Cursor)
-		return nil
-	})
+		return iam.Answer{Changed: true}, events.Append(tx, tokenEvent("join-token.revoked", t, who.Name, in.RequestID))
+	}, read)
 	if err != nil {
 		return JoinTokenRevoked{}, err
 	}
-	if out.Changed && done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
-	return out, nil
+	return JoinTokenRevoked{Token: t, Changed: did.Changed, Cursor: did.Cursor}, nil
 }
 
 // JoinTokens lists a tenant's tokens, the newest first: at most first of them, after the token of that id; more says that there are others.

@@ -182,37 +182,25 @@ func (b *Bookings) Create(ctx context.Context, booking Booking) (Outcome, error)
 		return Outcome{}, err
 	}
 	var out Outcome
-	done, err := b.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+	did, err := request.Once(ctx, b.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 		out = Outcome{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if replay != nil {
-			return replayed(ctx, tx, booking.TenantID, replay, &out)
-		}
 		nodes, err := node.LockTx(ctx, tx, booking.NodeID)
 		if err != nil {
-			return err
+			return iam.Answer{}, err
 		}
 		n, ok := nodes[booking.NodeID]
 		if !ok {
-			return iam.NoSuchNode(booking.NodeID)
+			return iam.Answer{}, iam.NoSuchNode(booking.NodeID)
 		}
 		if gate := node.Gate(n.Node, booking.TenantID, node.Device, n.Now); !gate.Placeable {
-			return fault.New(fault.InvalidState,
+			return iam.Answer{}, fault.New(fault.InvalidState,
 				fault.Details{"provisionState": string(n.ProvisionState), "cordoned": n.Cordoned(), "because": gate.Because},
 				"node %s takes no new work: %s", n.ID, strings.Join(gate.Because, "; "))
 		}
 		out.Reservation, err = b.insertTx(ctx, tx, booking, n)
-		if err != nil {
-			return err
-		}
-		out.Changed = true
-		request.Finish(tx, true, events.Cursor{}, out.Reservation.ID)
-		return nil
-	})
-	return finish(out, done, err)
+		return iam.Answer{Changed: true, Made: []string{out.Reservation.ID}}, err
+	}, again(booking.TenantID, &out))
+	return out.with(did, err)
 }
 
 func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n node.Locked) (Reservation, error) {
@@ -267,23 +255,24 @@ func audience(tenant, owner string) events.Audience {
 	return events.Audience{Full: []string{tenant}, Reduced: []string{owner}}
 }
 
-func replayed(ctx context.Context, tx *db.Tx, tenant string, replay *iam.Replay, out *Outcome) error {
-	if len(replay.Made) != 1 {
-		return fmt.Errorf("the request's row names %d reservations", len(replay.Made))
+// again reads the reservation of a request that has happened.
+func again(tenant string, out *Outcome) func(ctx context.Context, tx *db.Tx, before iam.Answer) error {
+	return func(ctx context.Context, tx *db.Tx, before iam.Answer) (err error) {
+		if len(before.Made) != 1 {
+			return fmt.Errorf("the request's row names %d reservations", len(before.Made))
+		}
+		*out = Outcome{}
+		out.Reservation, err = one(ctx, tx, tenant, before.Made[0])
+		return err
 	}
-	r, err := one(ctx, tx, tenant, replay.Made[0])
-	*out = Outcome{Reservation: r, Changed: replay.Changed, Cursor: replay.Cursor}
-	return err
 }
 
-func finish(out Outcome, done db.Committed, err error) (Outcome, error) {
+func (o Outcome) with(did iam.Answer, err error) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
-	}
-	return out, nil
+	o.Changed, o.Cursor = did.Changed, did.Cursor
+	return o, nil
 }
 
 const oneSQL = "select " + reservationColumns + " from reservations r where r.id = $1 and r.tenant_id = $2 "

@@ -42,37 +42,22 @@ func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
 		return Outcome{}, err
 	}
 	var out Outcome
-	done, err := b.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+	did, err := request.Once(ctx, b.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 		out = Outcome{}
-		replay, err := request.BeginTx(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if replay != nil {
-			return replayed(ctx, tx, rel.TenantID, replay, &out)
-		}
 		if err := tx.Locks(db.LockReservation); err != nil {
-			return err
+			return iam.Answer{}, err
 		}
-		var allocations []Allocation
-		out.Reservation, allocations, err = lockReservation(ctx, tx, rel.TenantID, rel.ReservationID)
+		r, allocations, err := lockReservation(ctx, tx, rel.TenantID, rel.ReservationID)
 		if err != nil {
-			return err
+			return iam.Answer{}, err
 		}
-		if out.Reservation.State() != Active {
-			if out.Cursor, err = events.Head(ctx, tx); err != nil {
-				return err
-			}
-			request.Finish(tx, false, out.Cursor, rel.ReservationID)
-			return nil
+		out.Reservation = r
+		if r.State() != Active {
+			return iam.Answer{Made: []string{r.ID}}, nil
 		}
-		if err := b.releaseTx(ctx, tx, rel, allocations, &out); err != nil {
-			return err
-		}
-		request.Finish(tx, true, events.Cursor{}, rel.ReservationID)
-		return nil
-	})
-	return finish(out, done, err)
+		return iam.Answer{Changed: true, Made: []string{r.ID}}, b.releaseTx(ctx, tx, rel, allocations, &out)
+	}, again(rel.TenantID, &out))
+	return out.with(did, err)
 }
 
 func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, allocations []Allocation, out *Outcome) error {
@@ -102,7 +87,6 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, alloca
 	if out.Reservation, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation]); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
-	out.Changed = true
 	for _, nodeID := range nodeIDs {
 		owner := rel.TenantID // of a deleted node nobody else is told
 		n, found := nodes[nodeID]
