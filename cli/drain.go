@@ -353,7 +353,10 @@ func (b *allocation) sentence(now time.Time) string {
 		whose = b.ReservationID + " " + b.TenantID
 	}
 	begins := ""
-	if b.Future {
+	switch {
+	case b.Future && b.StartsAt == "":
+		begins = "begins later, "
+	case b.Future:
 		begins = "begins " + b.StartsAt.stamp() + ", "
 	}
 	if b.EndsAt == "" {

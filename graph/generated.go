@@ -3097,8 +3097,8 @@ type Allocation {
   live: Boolean!
   "It begins later: counted as live, since it would be there."
   future: Boolean!
-  "When its interval begins."
-  startsAt: DateTime!
+  "When its interval begins; null for another tenant's."
+  startsAt: DateTime
   "When its interval ends; null: open-ended."
   endsAt: DateTime
   "When it was released."
@@ -5879,11 +5879,11 @@ func (ec *executionContext) _Allocation_startsAt(ctx context.Context, field grap
 			return obj.StartsAt, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
 		},
 		true,
-		true,
+		false,
 	)
 }
 func (ec *executionContext) fieldContext_Allocation_startsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
@@ -16148,7 +16148,7 @@ func (ec *executionContext) _Allocation(ctx context.Context, sel ast.SelectionSe
 			}
 		case "startsAt":
 			out.Values[i] = ec._Allocation_startsAt(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "endsAt":

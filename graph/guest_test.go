@@ -155,6 +155,25 @@ func TestGuest(t *testing.T) {
 		require.Equal(t, "FORBIDDEN", b.as(guest, one, object{"n": n, "t": "third"}).code(t))
 	})
 
+	t.Run("I5 of another tenant's allocation the owner learns that it is there and until when, its own holder also since when", func(t *testing.T) {
+		t.Parallel()
+		held := func(token, tenant string) []any {
+			return b.as(token, `query($n: ID!, $t: ID!) { node(tenantId: $t, nodeId: $n) { allocations { nodes { id reservationId tenantId startsAt endsAt live } } } }`,
+				object{"n": n, "t": tenant}).at(t, "node", "allocations", "nodes").([]any)
+		}
+		seen := held(b.tokenFor("olga-of-acme", "acme", time.Hour), "acme")
+		require.Len(t, seen, 2)
+		for _, a := range seen {
+			a := a.(object)
+			require.NotNil(t, a["endsAt"])
+			delete(a, "endsAt")
+			require.Equal(t, object{"id": nil, "reservationId": nil, "tenantId": nil, "startsAt": nil, "live": true}, a)
+		}
+		own := held(guest, "guest")
+		require.Len(t, own, 1)
+		require.NotNil(t, own[0].(object)["startsAt"])
+	})
+
 	t.Run("I5 a guest can do nothing that needs OWNER", func(t *testing.T) {
 		t.Parallel()
 		walked := 0

@@ -320,7 +320,7 @@ type Allocation struct {
 	NodeID        string
 	Live          bool
 	Future        bool
-	StartsAt      time.Time
+	StartsAt      *time.Time
 	EndsAt        *time.Time
 	ReleasedAt    *time.Time
 	EndedAt       *time.Time
@@ -328,10 +328,10 @@ type Allocation struct {
 
 func allocation(a placement.Allocation, seer string) *Allocation {
 	v := &Allocation{
-		NodeID: a.NodeID, Live: a.Live(), Future: a.Future(), StartsAt: a.StartsAt, EndsAt: a.EndsAt, ReleasedAt: a.ReleasedAt, EndedAt: a.EndedAt,
+		NodeID: a.NodeID, Live: a.Live(), Future: a.Future(), EndsAt: a.EndsAt, ReleasedAt: a.ReleasedAt, EndedAt: a.EndedAt,
 	}
 	if a.TenantID == seer {
-		v.ID, v.ReservationID, v.TenantID = &a.ID, &a.ReservationID, &a.TenantID
+		v.ID, v.ReservationID, v.TenantID, v.StartsAt = &a.ID, &a.ReservationID, &a.TenantID, &a.StartsAt
 	}
 	return v
 }

@@ -299,7 +299,7 @@ type AllocationLine = {
 	id?: string | null;
 	reservationId?: string | null;
 	tenantId?: string | null;
-	startsAt: string;
+	startsAt?: string | null;
 	endsAt?: string | null;
 	future: boolean;
 };
@@ -329,7 +329,7 @@ function Allocations({ list }: { list: readonly AllocationLine[] }) {
 								label={`Copy release command of ${a.reservationId}`}
 								word="Copy release command"
 							/>
-							{a.future && <span>starts {until(a.startsAt, now)}</span>}
+							{a.future && a.startsAt && <span>starts {until(a.startsAt, now)}</span>}
 						</p>
 					)}
 				</li>
