@@ -91,7 +91,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 		PeriodicJobs:      periodic,
 		Queues:            map[string]river.QueueConfig{placement.QueueDrains: quick, queueMaintenance: {MaxWorkers: 2}},
 		Workers:           workers,
-		// A job of a process that was killed is another's after a minute; nothing here runs for so long.
+		// A job of a process that was killed is another's after a minute, or after the timeout of its own kind; nothing here runs for longer.
 		RescueStuckJobsAfter: time.Minute,
 	})
 	if err != nil {

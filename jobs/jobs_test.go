@@ -256,6 +256,26 @@ func TestRunner(t *testing.T) {
 		}, 20*time.Second, 10*time.Millisecond)
 	})
 
+	t.Run("an act that keeps the database in order may take minutes", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		bound := make(chan time.Duration, 1)
+		b.run(Tidying{Name: "slow", Every: time.Hour, Run: func(ctx context.Context) error {
+			ends, bounded := ctx.Deadline()
+			if !bounded {
+				return errors.New("without a bound it would hang for ever")
+			}
+			bound <- time.Until(ends)
+			return nil
+		}})
+		select {
+		case d := <-bound:
+			require.InDelta(t, 10*time.Minute, d, float64(time.Minute))
+		case <-time.After(20 * time.Second):
+			t.Fatal("the act does not run")
+		}
+	})
+
 	t.Run("stopping lets what runs finish", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

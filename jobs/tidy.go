@@ -13,6 +13,8 @@ const (
 	tidySnooze = time.Minute
 	// tidyStale is how old such a job becomes: by then the version that scheduled it is gone.
 	tidyStale = 24 * time.Hour
+	// tidyBound is how long an act may run: detaching a partition waits for transactions that may still read it.
+	tidyBound = 10 * time.Minute
 )
 
 // Tidy runs one of the periodic acts that keep the database in order.
@@ -28,6 +30,9 @@ type tidyWorker struct {
 
 	parts Parts
 }
+
+// Timeout is an act's own; River also leaves a tidy of a process that was killed alone for so long.
+func (*tidyWorker) Timeout(*river.Job[Tidy]) time.Duration { return tidyBound }
 
 // Work runs the act of that name. One that this binary does not know was scheduled by another version and is left to it, for a day.
 func (w *tidyWorker) Work(ctx context.Context, job *river.Job[Tidy]) error {
