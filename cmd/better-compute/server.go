@@ -382,8 +382,11 @@ func loopback(address string) bool {
 // background owns the goroutines that follow answers, and waits for them when the process stops.
 type background struct {
 	log   *slog.Logger
-	tasks sync.WaitGroup
 	slots chan struct{}
+
+	mu     sync.Mutex // holds off wait while a goroutine is being counted
+	tasks  sync.WaitGroup
+	closed bool
 }
 
 const (
@@ -396,8 +399,14 @@ func newBackground(log *slog.Logger) *background {
 	return &background{log: log, slots: make(chan struct{}, laterAtOnce)}
 }
 
-// run does fn after the answer that asked for it; when too many are under way it does nothing, since a job does the same.
+// run does fn after the answer that asked for it. When too many are under way, or the process has begun to wait for them, which a socket can
+// outlive, it does nothing, since a job does the same.
 func (b *background) run(ctx context.Context, name string, fn func(ctx context.Context) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
 	select {
 	case b.slots <- struct{}{}:
 	default:
@@ -413,4 +422,10 @@ func (b *background) run(ctx context.Context, name string, fn func(ctx context.C
 	})
 }
 
-func (b *background) wait() { b.tasks.Wait() }
+// wait ends when all that runs has ended; from its beginning on nothing more begins.
+func (b *background) wait() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.tasks.Wait()
+}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,4 +30,41 @@ func TestServeEndsWhenAPartCannotStart(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		require.Fail(t, "serve hangs")
 	}
+}
+
+// What runs when the process stops is waited for, and nothing begins after that: the database is closed next.
+func TestBackgroundBeginsNothingAfterTheWait(t *testing.T) {
+	t.Parallel()
+	b := newBackground(slog.New(slog.DiscardHandler))
+	release := make(chan struct{})
+	var ran, late atomic.Int32
+	b.run(t.Context(), "runs", func(context.Context) error {
+		<-release
+		ran.Add(1)
+		return nil
+	})
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		b.wait()
+	}()
+	require.Eventually(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.closed
+	}, 10*time.Second, time.Millisecond)
+	b.run(t.Context(), "late", func(context.Context) error {
+		late.Add(1)
+		return nil
+	})
+	select {
+	case <-waited:
+		require.Fail(t, "it did not wait for what runs")
+	default:
+	}
+	close(release)
+	<-waited
+	require.EqualValues(t, 1, ran.Load())
+	b.wait()
+	require.Zero(t, late.Load())
 }
