@@ -302,6 +302,18 @@ func TestSubscriptions(t *testing.T) {
 	})
 }
 
+func TestVanishedPeer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("G6 a peer that vanishes without a close holds nothing after a minute", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		// It reads no more, so it answers no ping either, and nothing says that it is gone: no event, no FIN.
+		b.started(b.subscribe(nodeEvents, nil))
+		require.Eventually(t, func() bool { return b.api.Log.Stats().Followers == 0 }, time.Minute, 100*time.Millisecond)
+	})
+}
+
 // started waits until the stream's follower is there, so that what happens next is live for it.
 func (b *bundle) started(*stream) {
 	b.Helper()
