@@ -66,10 +66,15 @@ func seeStorageTx(ctx context.Context, tx *db.Tx, nodeID string, seen []FileSyst
 		  on conflict (node_id, path, uuid) do update set fs_type = excluded.fs_type, device = excluded.device, size_bytes = excluded.size_bytes,
 		    missing_since = null
 		  where (s.fs_type, s.device, s.size_bytes, s.missing_since) is distinct from (excluded.fs_type, excluded.device, excluded.size_bytes, null)
+		), missing as (
+		  select path, uuid, row_number() over (order by missing_since desc nulls first, path, uuid) as place from storage_roots s
+		  where node_id = $1 and not exists (select from seen where seen.path = s.path and seen.uuid = s.uuid)
+		), forgotten as (
+		  delete from storage_roots s using missing m where s.node_id = $1 and s.path = m.path and s.uuid = m.uuid and m.place > $7
 		)
-		update storage_roots s set missing_since = clock_timestamp()
-		where node_id = $1 and missing_since is null and not exists (select from seen where seen.path = s.path and seen.uuid = s.uuid)`,
-		nodeID, paths, uuids, types, devices, sizes)
+		update storage_roots s set missing_since = clock_timestamp() from missing m
+		where s.node_id = $1 and s.path = m.path and s.uuid = m.uuid and m.place <= $7 and s.missing_since is null`,
+		nodeID, paths, uuids, types, devices, sizes, placement.MaxMissing)
 	if err != nil {
 		return fmt.Errorf("store the node's file systems: %w", err)
 	}

@@ -32,8 +32,12 @@ type Device struct {
 // KindGPU is the kind of accelerators.
 const KindGPU = "GPU"
 
-// SeeDevicesTx takes over which devices a node's newest inventory shows. What it doesn't show is missing from then on, and never forgotten. A device
-// without an id of its own can't be told from another and is left out; of two with one id the first counts. The node is locked.
+// MaxMissing bounds how many missing parts of a kind are kept for a node: a machine that makes up new ones with each inventory can't fill the database.
+const MaxMissing = 1024
+
+// SeeDevicesTx takes over which devices a node's newest inventory shows. What it doesn't show is missing from then on, and kept; beyond
+// [MaxMissing] what went missing first is forgotten. A device without an id of its own can't be told from another and is left out; of two with one
+// id the first counts. The node is locked.
 func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) error {
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
@@ -60,9 +64,14 @@ func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) 
 		    memory_bytes = excluded.memory_bytes, serial = excluded.serial, pci_address = excluded.pci_address, missing_since = null
 		  where (d.kind, d.slot, d.model, d.memory_bytes, d.serial, d.pci_address, d.missing_since)
 		    is distinct from (excluded.kind, excluded.slot, excluded.model, excluded.memory_bytes, excluded.serial, excluded.pci_address, null)
+		), missing as (
+		  select uuid, row_number() over (order by missing_since desc nulls first, uuid) as place from devices where node_id = $1 and uuid <> all($2)
+		), forgotten as (
+		  delete from devices d using missing m where d.node_id = $1 and d.uuid = m.uuid and m.place > $9
 		)
-		update devices set missing_since = clock_timestamp() where node_id = $1 and uuid <> all($2) and missing_since is null`,
-		nodeID, uuids, kinds, slots, models, memory, serials, addresses)
+		update devices d set missing_since = clock_timestamp() from missing m
+		where d.node_id = $1 and d.uuid = m.uuid and m.place <= $9 and d.missing_since is null`,
+		nodeID, uuids, kinds, slots, models, memory, serials, addresses, MaxMissing)
 	if err != nil {
 		return fmt.Errorf("store the node's devices: %w", err)
 	}
