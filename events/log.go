@@ -72,7 +72,9 @@ type Log struct {
 
 	wake chan struct{} // the tail reader should look now
 	told chan []*Event // what a transaction of this process just wrote: the tail reader need not read it back
-	mark chan struct{} // the other processes should be told
+	// early is what was told before what stands between it and the tail, by its first position. It is the tail reader's alone.
+	early map[int64][]*Event
+	mark  chan struct{} // the other processes should be told
 
 	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
 	tail     atomic.Int64  // newest position in the ring
@@ -108,7 +110,7 @@ func NewLog(d *db.DB, o Options) *Log {
 	o.defaults()
 	l := &Log{
 		db: d, opts: o, log: o.Log, born: time.Now(),
-		wake: make(chan struct{}, 1), told: make(chan []*Event, toldMost), mark: make(chan struct{}, 1), stop: make(chan struct{}),
+		wake: make(chan struct{}, 1), told: make(chan []*Event, toldMost), early: map[int64][]*Event{}, mark: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.followers.init()
 	l.ring.slots = make([]*Event, o.Ring)
@@ -130,6 +132,13 @@ func NewLog(d *db.DB, o Options) *Log {
 
 // toldMost is how many transactions of this process may wait for the tail reader; past it, the reader looks.
 const toldMost = 256
+
+const (
+	// earlyMost is how many transactions may wait for one that stands before them, and earlyWait how long: one of this process tells within
+	// microseconds of those after it.
+	earlyMost = 64
+	earlyWait = 500 * time.Microsecond
+)
 
 // signal puts a token into a channel of one place; one that is there already says the same.
 func signal(c chan struct{}) {
@@ -285,6 +294,7 @@ func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
+		l.caughtUp()
 		if !whole {
 			continue
 		}
@@ -294,10 +304,13 @@ func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// listenIn takes what this process's transactions wrote, as long as it follows on the tail, and returns when the tail reader must look: something is
-// between, another process wrote, or a second has passed.
+// listenIn takes what this process's transactions wrote, as long as it follows on the tail, and returns when the tail reader must look: something that
+// is missing between did not come at once, another process wrote, or a second has passed.
 func (l *Log) listenIn(ctx context.Context, tick <-chan time.Time) error {
+	missing := time.NewTimer(earlyWait)
+	defer missing.Stop()
 	for {
+		waits := len(l.early) > 0
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -305,38 +318,70 @@ func (l *Log) listenIn(ctx context.Context, tick <-chan time.Time) error {
 			return nil
 		case <-tick:
 			return nil
+		case <-missing.C:
+			if len(l.early) > 0 {
+				return nil
+			}
 		case events := <-l.told:
 			if !l.follows(events) {
 				return nil
 			}
 		}
+		if len(l.early) > 0 && !waits {
+			missing.Reset(earlyWait)
+		}
 	}
 }
 
-// follows puts events that were told into the ring when they come right after the tail. What the ring has already is passed over; it is false when
-// something is missing between.
+// follows puts events that were told into the ring when they come right after the tail. What the ring has already is passed over. Transactions that
+// commit at once tell in any order: what comes too early waits for what is between. It is false when the reader must look: too much waits, or the ring
+// is of another log.
 func (l *Log) follows(events []*Event) bool {
 	if len(events) == 0 {
 		return false
 	}
-	tail, last := l.tail.Load(), events[len(events)-1]
 	l.ring.RLock()
-	same := l.ring.started && l.ring.epoch == last.Epoch
+	same := l.ring.started && l.ring.epoch == events[0].Epoch
 	l.ring.RUnlock()
-	switch {
-	case !same:
-		return false
-	case last.Position <= tail:
-		return true
-	case events[0].Position != tail+1:
+	if !same {
+		clear(l.early)
 		return false
 	}
-	l.ring.Lock()
-	l.head.Store(max(l.head.Load(), last.Position))
-	l.put(events)
-	l.ring.Unlock()
-	l.announce(events)
+	if first := events[0].Position; first > l.tail.Load()+1 {
+		l.early[first] = events
+		return len(l.early) <= earlyMost
+	}
+	for events != nil {
+		tail, last := l.tail.Load(), events[len(events)-1].Position
+		switch {
+		case events[0].Position == tail+1:
+			l.ring.Lock()
+			l.head.Store(max(l.head.Load(), last))
+			l.put(events)
+			l.ring.Unlock()
+			l.announce(events)
+		case last > tail: // a page ended within the transaction's events
+			return false
+		}
+		next := l.tail.Load() + 1
+		events = l.early[next]
+		delete(l.early, next)
+	}
 	return true
+}
+
+// caughtUp takes what was told too early, and is in place after a look.
+func (l *Log) caughtUp() {
+	tail := l.tail.Load()
+	for first, events := range l.early {
+		if events[len(events)-1].Position <= tail {
+			delete(l.early, first)
+		}
+	}
+	if events, ok := l.early[tail+1]; ok {
+		delete(l.early, tail+1)
+		l.follows(events)
+	}
 }
 
 // put adds events to the ring, which is locked.
