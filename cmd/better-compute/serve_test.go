@@ -329,10 +329,10 @@ func TestProgram(t *testing.T) {
 	dir, err := os.MkdirTemp("/var/tmp", "bc-serve-") //nolint:usetesting // see above
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.Chmod(dir, 0o711)) //nolint:gosec // passed through
+	require.NoError(t, os.Chmod(dir, 0o711))
 	data := filepath.Join(dir, "data")
 	var stderr buffer
-	cmd := exec.Command(os.Args[0], "serve", "--data-dir", data, "--listen", free(t), "--gateway-listen", free(t), "--log-level", "info") //nolint:gosec // ourselves
+	cmd := exec.Command(os.Args[0], "serve", "--data-dir", data, "--listen", free(t), "--gateway-listen", free(t), "--log-level", "info")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
