@@ -423,3 +423,40 @@ func TestOneConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, node.Drained, b.get(n).LastDrain.State)
 }
+
+func TestOneMoment(t *testing.T) {
+	t.Parallel()
+	// What is read of a node is of one moment: its version never stands beside the lists of the next.
+	b := setup(t)
+	n := b.node()
+	b.book(n, 0)
+	done := make(chan struct{})
+	var writer errgroup.Group
+	writer.Go(func() error {
+		defer close(done)
+		for range 150 {
+			if _, err := b.controls.Drain(t.Context(), b.edit(b.alex, n, "")); err != nil {
+				return err
+			}
+			if _, err := b.controls.Uncordon(t.Context(), b.edit(b.alex, n, "")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	reads := 0
+	for over := false; !over; reads++ {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		v := b.get(n)
+		draining := v.Version%2 == 0 // the first version is 1, each drain and each uncordon is one
+		require.Equal(t, draining, v.Cordoned(), "version %d", v.Version)
+		require.Equal(t, draining, v.Running() != nil, "version %d", v.Version)
+		require.Equal(t, draining, slices.Contains(v.NoScheduleReasons(), node.ReasonDraining), "version %d", v.Version)
+	}
+	require.NoError(t, writer.Wait())
+	require.Greater(t, reads, 10)
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -182,31 +183,65 @@ func readLocked(results pgx.BatchResults) (locked, error) {
 	return out, err
 }
 
-// fill loads the lists of nodes that were read without a lock.
-func fill(ctx context.Context, q Reader, nodes []*Node) error {
-	if len(nodes) == 0 {
-		return nil
+// ownParts selects a node's lists beside its columns, so that one statement, and with it one moment, gives the whole node: read apart, a version could
+// stand beside the lists of the next.
+const ownParts = `
+	(select json_agg(json_build_array(r.reason, r.owner, coalesce(r.by, ''), coalesce(r.message, ''), r.since) order by r.reason collate "C")
+	 from node_reasons r where r.node_id = n.id),
+	(select json_agg(json_build_array(b.key, b.value, b.source) order by b.key collate "C") from node_labels b where b.node_id = n.id),
+	(select json_build_object('ID', d.id, 'NodeID', d.node_id, 'State', d.state, 'Reason', coalesce(d.reason, ''), 'By', d.by,
+		'StartedAt', d.started_at, 'EndedAt', d.ended_at, 'EndedBy', coalesce(d.ended_by, ''), 'Cause', coalesce(d.cause, ''),
+		'ConfirmedByNode', d.confirmed_by_node)
+	 from node_drains d where d.node_id = n.id order by d.started_at desc, d.id desc limit 1)`
+
+// parts are what ownParts gives, as it comes.
+type parts struct{ reasons, labels, drain []byte }
+
+// into puts the lists into the node.
+func (p parts) into(n *Node) error {
+	var reasons []reasonParts
+	var labels []labelParts
+	for _, part := range []struct {
+		text []byte
+		into any
+	}{{p.reasons, &reasons}, {p.labels, &labels}, {p.drain, &n.LastDrain}} {
+		if part.text == nil {
+			continue
+		}
+		if err := json.Unmarshal(part.text, part.into); err != nil {
+			return fmt.Errorf("read the node's lists: %w", err)
+		}
 	}
-	ids := make([]string, len(nodes))
-	byID := make(map[string]*Node, len(nodes))
-	for i, n := range nodes {
-		ids[i], byID[n.ID] = n.ID, n
+	for _, r := range reasons {
+		n.Reasons = append(n.Reasons, Reason(r))
 	}
-	b := &pgx.Batch{}
-	queueParts(b, ids)
-	results := q.SendBatch(ctx, b)
-	err := readParts(results, byID)
-	if closed := results.Close(); err == nil {
-		err = closed
+	for _, l := range labels {
+		n.Labels = append(n.Labels, Label(l))
 	}
-	if err != nil {
-		return fmt.Errorf("read the nodes' parts: %w", err)
+	if d := n.LastDrain; d != nil {
+		d.StartedAt = d.StartedAt.UTC()
+		if d.EndedAt != nil {
+			*d.EndedAt = d.EndedAt.UTC()
+		}
 	}
 	return nil
 }
 
-// Reader is what reads of several statements need: a pool or a transaction.
-type Reader interface {
-	db.Querier
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+type (
+	reasonParts Reason
+	labelParts  Label
+)
+
+// UnmarshalJSON reads a reason from its array.
+func (r *reasonParts) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &[]any{&r.Name, &r.Owner, &r.By, &r.Message, &r.Since}); err != nil {
+		return err
+	}
+	r.Since = r.Since.UTC()
+	return nil
+}
+
+// UnmarshalJSON reads a label from its array.
+func (l *labelParts) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &[]any{&l.Key, &l.Value, &l.Source})
 }

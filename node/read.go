@@ -64,25 +64,22 @@ func (s *Store) collect(ctx context.Context, seer string, by seeing, from string
 	if by.place == "" {
 		by.place = "''"
 	}
-	rows, err := s.DB.Pool().Query(ctx, "select "+columns+", "+by.owned+", p.id, p.tenant_id, p.name, p.created_at, "+by.place+" from "+from, args...)
+	rows, err := s.DB.Pool().Query(ctx, "select "+columns+", "+by.owned+", p.id, p.tenant_id, p.name, p.created_at, "+by.place+","+ownParts+" from "+from, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
 	views, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*View, error) {
 		v := View{Seer: seer}
+		var p parts
 		var err error
-		v.Node, err = scan(row, &v.Full, &v.Pool.ID, &v.Pool.TenantID, &v.Pool.Name, &v.Pool.CreatedAt, &v.place)
-		return &v, err
+		v.Node, err = scan(row, &v.Full, &v.Pool.ID, &v.Pool.TenantID, &v.Pool.Name, &v.Pool.CreatedAt, &v.place, &p.reasons, &p.labels, &p.drain)
+		if err != nil {
+			return nil, err
+		}
+		return &v, p.into(v.Node)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
-	}
-	nodes := make([]*Node, len(views))
-	for i, v := range views {
-		nodes[i] = v.Node
-	}
-	if err := fill(ctx, s.DB.Pool(), nodes); err != nil {
-		return nil, err
 	}
 	for _, v := range views {
 		v.reduce()
