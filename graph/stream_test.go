@@ -43,8 +43,11 @@ func (s *statements) take() []string {
 	return sql
 }
 
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	s.add(d.SQL)
+// TraceQueryStart keeps a statement, unless it goes over one of the log's own connections: those speak whenever they like.
+func (s *statements) TraceQueryStart(ctx context.Context, conn *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(conn.Config().RuntimeParams["application_name"], " log ") {
+		s.add(d.SQL)
+	}
 	return ctx
 }
 func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
