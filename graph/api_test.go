@@ -303,6 +303,7 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"extensions by GET that are none": {"GET", "/graphql?query=%7Bviewer%7Bname%7D%7D&extensions=5", "", 400},
 		"a bad escape by GET":             {"GET", "/graphql?query=%zz", "", 400},
 		"I4 a mutation by GET":            {"GET", "/graphql?query=mutation%7BnodeCordon(input%3A%7BtenantId%3A%22a%22%2CnodeId%3A%22b%22%7D)%7Bchanged%7D%7D", "", 422},
+		"a subscription by POST, plain":   {"POST", "/graphql", `{"query":"subscription { nodeEvents(tenantId: \"acme\") { id } }"}`, 422},
 		"a subscription by GET":           {"GET", "/graphql?query=subscription%7BnodeEvents(tenantId%3A%22acme%22)%7Bid%7D%7D", "", 422},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,11 @@ func asked(next http.Handler) http.Handler {
 			r.Header.Del("Upgrade") // of another protocol, like h2c: the request goes on as it is
 		}
 		switch {
-		case r.Method == http.MethodPost, r.Header.Get("Upgrade") != "":
+		case r.Header.Get("Upgrade") != "":
+		case r.Method == http.MethodPost:
+			if !asksStream(r) {
+				r = r.WithContext(context.WithValue(r.Context(), oneAnswerKey{}, true))
+			}
 		case r.Method != http.MethodGet:
 			w.Header().Set("Allow", "GET, POST")
 			refuse(w, r, http.StatusMethodNotAllowed, fault.Invalid("method", "must be POST, or GET for queries", 0))
@@ -130,6 +134,16 @@ type readOnlyKey struct{}
 
 // readOnly says that the request came by GET, which a foreign page or a link can send.
 func readOnly(ctx context.Context) bool { return ctx.Value(readOnlyKey{}) != nil }
+
+type oneAnswerKey struct{}
+
+// oneAnswer says that the request is a POST that takes one answer. A subscription would end with its first event, or hang without one.
+func oneAnswer(ctx context.Context) bool { return ctx.Value(oneAnswerKey{}) != nil }
+
+// asksStream says that the request takes its answer as server-sent events.
+func asksStream(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
 
 func isObject(text []byte) bool {
 	var o map[string]json.RawMessage
@@ -187,7 +201,7 @@ func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 func streams(stopping context.Context, open *sync.WaitGroup, next http.Handler) http.Handler {
 	restart := fault.New(fault.Unavailable, fault.Details{"retryAfterMs": 1000}, "the server restarts; resume by your last cursor")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		socket, sse := r.Header.Get("Upgrade") != "", strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+		socket, sse := r.Header.Get("Upgrade") != "", asksStream(r)
 		if socket || sse {
 			ctx, cancel := context.WithCancelCause(withLife(r.Context(), addressOf(r)))
 			defer cancel(nil)

@@ -55,6 +55,11 @@ func (shape) MutateOperationContext(ctx context.Context, op *graphql.OperationCo
 		errcode.Set(err, errcode.ValidationFailed) // for the status, 422; the presenter puts our own code
 		return err
 	}
+	if op.Operation.Operation == ast.Subscription && oneAnswer(ctx) {
+		err := gqlerror.WrapIfUnwrapped(fault.Invalid("Accept", "must be text/event-stream for a subscription, which also goes by websocket", 0))
+		errcode.Set(err, errcode.ValidationFailed)
+		return err
+	}
 	m := measure{left: maxFields}
 	m.walk(op.Operation.SelectionSet, 1)
 	switch {
