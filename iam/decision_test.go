@@ -147,6 +147,20 @@ func TestDecision(t *testing.T) {
 		require.True(t, sight.Full())
 	})
 
+	t.Run("A tenant that was never made is told to those who hold a grant in every tenant, and to nobody else", func(t *testing.T) {
+		t.Parallel()
+		b := *b
+		b.T = t
+		n := b.node(map[string][]iam.Relation{"acme": {iam.Owner}})
+		for name, want := range map[string]fault.Code{"root": fault.NotFound, "admin": fault.Forbidden, "nobody": fault.Forbidden} {
+			who := b.signedIn(name)
+			require.Equal(t, want, code(b.authority.OnTenant(t.Context(), b.db.Pool(), who, iam.NodesList, "amce")), name)
+			require.Equal(t, want, code(b.authority.Reader(who, "amce", iam.NodesEvents).Check(t.Context())), name)
+			_, err := b.authority.OnNode(t.Context(), b.db.Pool(), who, iam.NodesGet, "amce", n)
+			require.Equal(t, want, code(err), name)
+		}
+	})
+
 	t.Run("Rights say for every action what the decision on an owned node says, and the unknown ones nothing", func(t *testing.T) {
 		t.Parallel()
 		b := *b

@@ -108,9 +108,11 @@ func NewAuthority(d *db.DB) (*Authority, error) {
 	return &Authority{db: d, policies: set}, nil
 }
 
-// known is what the database says of an actor in a tenant: whether its token still counts, which roles it holds, and how the tenant sees the node.
+// known is what the database says of an actor in a tenant: whether its token still counts, whether there is such a tenant, which roles it holds, and
+// how the tenant sees the node.
 type known struct {
 	live      bool
+	tenant    bool
 	roles     []string
 	relations []Relation
 }
@@ -119,9 +121,10 @@ func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, 
 	var k known
 	err := q.QueryRow(ctx, `
 		select exists (select from api_tokens where jti = $1 and revoked_at is null and expires_at > now()),
+		       exists (select from tenants where id = $3),
 		       array(select role from grants where principal = $2 and (tenant_id = $3 or tenant_id is null)),
 		       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation)`,
-		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.roles, &k.relations)
+		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.tenant, &k.roles, &k.relations)
 	if err != nil && db.Unanswered(err) {
 		return known{}, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
 	}
@@ -222,6 +225,10 @@ func (k known) member(who Actor, tenant string) error {
 	}
 	if len(k.roles) == 0 {
 		return fault.New(fault.Forbidden, fault.Details{"tenantId": tenant}, "%s holds no grant in tenant %s", who.Name, tenant)
+	}
+	if !k.tenant {
+		// Said to those alone who hold a grant in every tenant: nobody else has one in it.
+		return fault.New(fault.NotFound, fault.Details{"tenantId": tenant}, "no tenant %s", tenant)
 	}
 	return nil
 }
