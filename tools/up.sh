@@ -35,8 +35,9 @@ until ready; do
     sleep 0.2
 done
 
-if ! bin/bcd status --config "$bcd/config.toml" >/dev/null 2>&1; then
-    token=$(better_compute join-tokens create --tenant default --pool default -o json)
+join() {
+    local token
+    token=$(better_compute join-tokens create --tenant default --pool default -o json) || return
     field() { node -p "JSON.parse(require('fs').readFileSync(0)).$1" <<<"$token"; }
     mkdir -p "$bcd"
     chmod 0700 "$bcd"
@@ -50,16 +51,39 @@ attestor = "token"
 token_file = "-"
 TOML
     field secret | bin/bcd join --config "$bcd/config.toml"
+}
+if bin/bcd status --config "$bcd/config.toml" >/dev/null 2>&1; then
+    sed -i "s|^server = .*|server = \"$gateway\"|" "$bcd/config.toml"
+else
+    join
 fi
+
+started=$(date -u +%FT%T)
 bin/bcd run --config "$bcd/config.toml" 2>bin/log/bcd.log &
 pids+=($!)
+
+# session STATE...: waits until this bcd run says one of them, for 10 s at most; what it says is in $state.
+session() {
+    local end=$((SECONDS + 10)) now="const s = JSON.parse(require('fs').readFileSync(0)); s.running && s.session?.since > '$started' ? s.session.state : ''"
+    while [ "$SECONDS" -lt "$end" ]; do
+        state=$(bin/bcd status --config "$bcd/config.toml" -o json 2>/dev/null | node -p "$now") || state=''
+        [[ -z "$state" || " $* " != *" $state "* ]] || return 0
+        sleep 0.2
+    done
+    return 1
+}
+# A certificate lasts a day: a machine that was off for longer is refused, and joins anew as the same node.
+session CONNECTED REFUSED || true
+if [ "$state" = REFUSED ] && join; then session CONNECTED || true; fi
+node='This machine is a node now.'
+[ "$state" = CONNECTED ] || node="This machine has no session; \`bin/bcd status --config $bcd/config.toml\` says why."
 
 # Without these the command line finds the server by its default directory.
 as=''
 [ -z "${DATA_DIR:-}${LISTEN:-}" ] || as=" --server http://$listen --token-file $data/admin.token"
 cat <<END
 
-This machine is a node now. In another terminal:
+$node In another terminal:
 
     bin/better-compute nodes list --tenant default$as
     bin/better-compute sign-in$as       # a link for the console
