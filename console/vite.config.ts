@@ -59,6 +59,8 @@ export default defineConfig(({ mode }) => {
 			chunkSizeWarningLimit: page === pages.playground ? 5000 : 700,
 			rollupOptions: {
 				input: page.html,
+				// How long plugins take on a slow machine is nothing to tell whoever starts the product.
+				checks: { pluginTimings: false },
 				// GraphiQL's files carry a directive of a compiler that is not used here.
 				onLog: (level, log, print) => log.code !== "MODULE_LEVEL_DIRECTIVE" && print(level, log),
 			},
