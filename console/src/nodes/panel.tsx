@@ -148,7 +148,7 @@ function Body({
 						{n.connectivitySince && (
 							<span className="text-muted">
 								{" "}
-								· since <Ago at={n.connectivitySince} />
+								· <Ago at={n.connectivitySince} />
 							</span>
 						)}
 					</Fact>
@@ -177,9 +177,8 @@ function Body({
 							<span className="text-muted">none</span>
 						)}
 					</Fact>
-					<Fact name="Pool">
-						{n.pool.name} <span className="text-muted">· version {n.version}</span>
-					</Fact>
+					<Fact name="Pool">{n.pool.name}</Fact>
+					<Fact name="Version">{n.version}</Fact>
 				</Facts>
 			</Section>
 
