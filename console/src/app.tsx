@@ -13,6 +13,7 @@ import { useCallback, useEffect, useMemo, useState } from "react";
 import { type ApiError, asApiError, onSignedOut, request } from "./api/client";
 import { ViewerQuery } from "./api/documents";
 import { claim, end } from "./api/session";
+import { firstTenant } from "./api/tenant";
 import { NodesPage } from "./nodes/page";
 import { parseSearch } from "./store/filter";
 import { Live } from "./store/live";
@@ -56,7 +57,7 @@ function Shell() {
 
 function Tenant({ viewer, signOut, tenant, nodeId }: Context & { tenant: string | undefined; nodeId: string | null }) {
 	const navigate = useNavigate();
-	const first = viewer.tenants[0]?.id;
+	const first = firstTenant(viewer.tenants);
 	useEffect(() => {
 		if (!tenant && first) void navigate({ to: ".", search: (old) => ({ ...old, tenant: first }), replace: true });
 	}, [tenant, first, navigate]);

@@ -1,3 +1,4 @@
+import { firstTenant } from "../api/tenant";
 import "./workers";
 import "graphiql/style.css";
 import "./playground.css";
@@ -41,7 +42,7 @@ type Start = { viewer: { name: string; tenants: { id: string }[] } };
 async function start() {
 	const who = await post({ query: "{ viewer { name tenants { id } } }" }).catch((): Answer => ({}));
 	const viewer = (who.data as Start | null | undefined)?.viewer;
-	const tenantId = viewer?.tenants[0]?.id ?? "default";
+	const tenantId = firstTenant(viewer?.tenants ?? []) ?? "default";
 	let nodeId = "node_00000000000000000000000000";
 	if (viewer) {
 		const query = "query ($t: ID!) { nodes(tenantId: $t, first: 1) { nodes { id } } }";
