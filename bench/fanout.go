@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -74,9 +75,21 @@ var next = []byte(`{"id":"1","type":"next","payload":{"data":{"nodeEvents":{"nod
 
 // readers are subscribers that count what they get.
 type readers struct {
-	n    int
-	got  atomic.Int64
-	more chan struct{}
+	n     int
+	got   atomic.Int64
+	more  chan struct{}
+	ended chan error // the first reader that got something else than an event
+}
+
+func newReaders(n int) *readers {
+	return &readers{n: n, more: make(chan struct{}, 1), ended: make(chan error, 1)}
+}
+
+func (l *readers) end(err error) {
+	select {
+	case l.ended <- err:
+	default:
+	}
 }
 
 func (l *readers) count() {
@@ -102,6 +115,8 @@ func (l *readers) take(ctx context.Context, each int, publish func() error) (rou
 			case <-l.more:
 			case <-ctx.Done():
 				return round{}, ctx.Err()
+			case err := <-l.ended:
+				return round{}, fmt.Errorf("a subscriber has ended: %w", err)
 			case <-late:
 				return round{}, fmt.Errorf("%d of %d subscribers have the event after 20 s", l.got.Load()-want+int64(l.n), l.n)
 			}
@@ -113,7 +128,7 @@ func (l *readers) take(ctx context.Context, each int, publish func() error) (rou
 
 // readers opens n subscriptions of which some never read, over sockets that hold little.
 func (r *rig) readers(ctx context.Context, n, stuck int) (*readers, error) {
-	l := &readers{n: n - stuck, more: make(chan struct{}, 1)}
+	l := newReaders(n - stuck)
 	after, err := r.head(ctx)
 	if err != nil {
 		return nil, err
@@ -134,11 +149,14 @@ func (r *rig) readers(ctx context.Context, n, stuck int) (*readers, error) {
 			go func() {
 				for {
 					_, text, err := conn.Read(ctx)
-					if err != nil {
+					switch {
+					case err != nil:
+						l.end(err)
 						return
-					}
-					if bytes.Contains(text, []byte(`"type":"next"`)) {
+					case bytes.Contains(text, []byte(`"type":"next"`)):
 						l.count()
+					case !bytes.Contains(text, []byte(`"type":"ping"`)):
+						l.end(fmt.Errorf("it got %.300s", text))
 					}
 				}
 			}()
@@ -158,13 +176,16 @@ func narrowDial(ctx context.Context, network, address string) (net.Conn, error) 
 }
 
 func (f *floor) readers(ctx context.Context, n, stuck int) (*readers, error) {
-	l := &readers{n: n - stuck, more: make(chan struct{}, 1)}
+	l := newReaders(n - stuck)
 	for i := range n {
 		conn, err := narrowDial(ctx, "tcp", f.address)
 		if err != nil {
 			return nil, err
 		}
 		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			return nil, fmt.Errorf("the floor did not take a connection: %w", err)
+		}
 		if i < stuck {
 			continue
 		}
@@ -173,6 +194,7 @@ func (f *floor) readers(ctx context.Context, n, stuck int) (*readers, error) {
 			for {
 				n, err := conn.Read(buffer)
 				if err != nil {
+					l.end(err)
 					return
 				}
 				for range bytes.Count(buffer[:n], []byte("\n")) {

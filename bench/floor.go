@@ -108,6 +108,7 @@ func frames(l net.Listener, lines *bufio.Reader) error {
 			mu.Lock()
 			all = append(all, queue)
 			mu.Unlock()
+			queue <- []byte("\n") // from now on it gets every frame; a connection can be open long before it is accepted
 			go func() {
 				for frame := range queue {
 					if _, err := conn.Write(frame); err != nil {
