@@ -554,8 +554,8 @@ func TestLists(t *testing.T) {
 			b.control("nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeDrain")
 		}
 		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt } lastDrain { state } lastSeen
-			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } devices { uuid } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
-			allocations(first: 20) { nodes { endsAt } } }`
+			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } devices { uuid held inUse allocations { endsAt devices } } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
+			allocations(first: 8) { nodes { endsAt devices } } }`
 		for _, shape := range []string{"nodes " + fields, "edges { node " + fields + " }"} {
 			b.later.Wait()
 			counter.take()

@@ -45,6 +45,7 @@ type DirectiveRoot struct {
 
 type ComplexityRoot struct {
 	Allocation struct {
+		Devices       func(childComplexity int) int
 		EndedAt       func(childComplexity int) int
 		EndsAt        func(childComplexity int) int
 		Future        func(childComplexity int) int
@@ -138,7 +139,10 @@ type ComplexityRoot struct {
 	}
 
 	Device struct {
+		Allocations  func(childComplexity int) int
 		FirstSeenAt  func(childComplexity int) int
+		Held         func(childComplexity int) int
+		InUse        func(childComplexity int) int
 		Kind         func(childComplexity int) int
 		MemoryBytes  func(childComplexity int) int
 		MissingSince func(childComplexity int) int
@@ -570,6 +574,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	_ = ec
 	switch typeName + "." + field {
 
+	case "Allocation.devices":
+		if e.ComplexityRoot.Allocation.Devices == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Allocation.Devices(childComplexity), true
 	case "Allocation.endedAt":
 		if e.ComplexityRoot.Allocation.EndedAt == nil {
 			break
@@ -995,12 +1005,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Cordon.Reason(childComplexity), true
 
+	case "Device.allocations":
+		if e.ComplexityRoot.Device.Allocations == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Allocations(childComplexity), true
 	case "Device.firstSeenAt":
 		if e.ComplexityRoot.Device.FirstSeenAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Device.FirstSeenAt(childComplexity), true
+	case "Device.held":
+		if e.ComplexityRoot.Device.Held == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.Held(childComplexity), true
+	case "Device.inUse":
+		if e.ComplexityRoot.Device.InUse == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Device.InUse(childComplexity), true
 	case "Device.kind":
 		if e.ComplexityRoot.Device.Kind == nil {
 			break
@@ -2892,7 +2920,7 @@ type ComputeNode {
   outSince: DateTime
   "For each control whether it is offered now to the caller and, if not, why: the rule that the control itself uses."
   controls: [ControlState!]!
-  "Its parts that can be booked by themselves, by slot; those that its inventory no longer shows too. Empty for tenants that don't own the node."
+  "Its parts that can be booked by themselves, by slot; those that its inventory no longer shows too."
   devices: [Device!]!
   "Its file systems, by path; those that its inventory no longer shows too. Empty for tenants that don't own the node."
   storageRoots: [StorageRoot!]!
@@ -3033,7 +3061,7 @@ type Drain {
   endedBy: String
   "Why it was cancelled."
   cause: String
-  "The live allocations that it waits for, those that end last first; another tenant's as its end only."
+  "The live allocations that it waits for, those that end last first; another tenant's as its devices and end only."
   blockers: [Allocation!]!
   "When the last of them ends; null when one is open-ended or there is none."
   expectedAt: DateTime
@@ -3083,7 +3111,7 @@ type Reservation {
   allocations: [Allocation!]!
 }
 
-"A share of one node for one interval."
+"A share of one node, or devices of it, for one interval."
 type Allocation {
   "alloc_ and 26 characters; null for another tenant's."
   id: ID
@@ -3105,6 +3133,8 @@ type Allocation {
   releasedAt: DateTime
   "When the end of its interval was written."
   endedAt: DateTime
+  "The devices that it holds, by their hardware ids; empty for a share of the node, which excludes nobody."
+  devices: [ID!]!
 }
 
 "What the node's daemon measured. A fact that a machine doesn't give is absent, never invented."
@@ -3185,14 +3215,20 @@ type Device {
   model: String!
   "Memory in bytes, as text since it passes 32 bits."
   memoryBytes: String!
-  "Its serial number."
+  "Its serial number; null for tenants that don't own the node."
   serial: String
-  "Where it is plugged in."
+  "Where it is plugged in; null for tenants that don't own the node."
   pciAddress: String
   "When an inventory of the node first showed it."
   firstSeenAt: DateTime!
   "Since when the node's inventory no longer shows it; null while it does."
   missingSince: DateTime
+  "An allocation that has begun holds it, whoever's it is."
+  held: Boolean!
+  "The live allocations that name it, by when they begin, up to 50: another tenant's as devices and end, and only to the node's owner."
+  allocations: [Allocation!]!
+  "Whether the node's daemon reports compute processes on it; null while it can't tell or has no session, and for tenants that don't own the node."
+  inUse: Boolean
 }
 
 "Something that a node has by amount."
@@ -3729,7 +3765,7 @@ type Mutation {
   nodeUncordon("What to do." input: NodeUncordonInput!): NodePayload
   "Cordons the node and waits until it holds no live allocation; nothing is evicted. The node stays cordoned afterwards."
   nodeDrain("What to do." input: NodeDrainInput!): NodePayload
-  "Books a share of a named node."
+  "Books devices of a named node, or a share of it, which excludes nobody."
   reservationCreate("What to do." input: ReservationCreateInput!): ReservationPayload
   "Releases a reservation with all that it holds. Releasing a released one changes nothing."
   reservationRelease("What to do." input: ReservationReleaseInput!): ReservationPayload
@@ -3789,8 +3825,10 @@ input NodeDrainInput {
 input ReservationCreateInput {
   "The tenant that books: it must see the node."
   tenantId: ID!
-  "The node to book a share of."
+  "The node to book."
   nodeId: ID!
+  "The devices to hold, by their hardware ids, up to 256. INVALID_STATE when another live allocation holds one of them in that time. Absent: a share of the node."
+  devices: [ID!]
   "When the interval begins; absent: now."
   startsAt: DateTime
   "When it ends; absent: open-ended."
@@ -4017,6 +4055,8 @@ func (ec *executionContext) childFields_Allocation(ctx context.Context, field gr
 		return ec.fieldContext_Allocation_releasedAt(ctx, field)
 	case "endedAt":
 		return ec.fieldContext_Allocation_endedAt(ctx, field)
+	case "devices":
+		return ec.fieldContext_Allocation_devices(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Allocation", field.Name)
 }
@@ -4201,6 +4241,12 @@ func (ec *executionContext) childFields_Device(ctx context.Context, field graphq
 		return ec.fieldContext_Device_firstSeenAt(ctx, field)
 	case "missingSince":
 		return ec.fieldContext_Device_missingSince(ctx, field)
+	case "held":
+		return ec.fieldContext_Device_held(ctx, field)
+	case "allocations":
+		return ec.fieldContext_Device_allocations(ctx, field)
+	case "inUse":
+		return ec.fieldContext_Device_inUse(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Device", field.Name)
 }
@@ -5957,6 +6003,29 @@ func (ec *executionContext) _Allocation_endedAt(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_Allocation_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Allocation", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Allocation_devices(ctx context.Context, field graphql.CollectedField, obj *Allocation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Allocation_devices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Devices, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Allocation_devices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Allocation", field, false, false, "ID")
 }
 
 func (ec *executionContext) _AllocationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *AllocationConnection) (ret graphql.Marshaler) {
@@ -7725,6 +7794,84 @@ func (ec *executionContext) _Device_missingSince(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_Device_missingSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Device", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Device_held(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_held(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Held(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_held(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, true, false, "Boolean")
+}
+
+func (ec *executionContext) _Device_allocations(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_allocations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Allocations(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Allocation) graphql.Marshaler {
+			return ec.marshalNAllocation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐAllocationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Device_allocations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Device",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Allocation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Device_inUse(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Device_inUse(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.InUse(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Device_inUse(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Device", field, true, false, "Boolean")
 }
 
 func (ec *executionContext) _Drain_id(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
@@ -15822,7 +15969,7 @@ func (ec *executionContext) unmarshalInputReservationCreateInput(ctx context.Con
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "nodeId", "startsAt", "endsAt", "durationSeconds", "reason", "requestId"}
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "devices", "startsAt", "endsAt", "durationSeconds", "reason", "requestId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -15843,6 +15990,13 @@ func (ec *executionContext) unmarshalInputReservationCreateInput(ctx context.Con
 				return it, err
 			}
 			it.NodeID = data
+		case "devices":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("devices"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Devices = data
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
@@ -16164,6 +16318,11 @@ func (ec *executionContext) _Allocation(ctx context.Context, sel ast.SelectionSe
 		case "endedAt":
 			out.Values[i] = ec._Allocation_endedAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "devices":
+			out.Values[i] = ec._Allocation_devices(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -16713,48 +16872,64 @@ func (ec *executionContext) _Device(ctx context.Context, sel ast.SelectionSet, o
 		case "uuid":
 			out.Values[i] = ec._Device_uuid(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "kind":
 			out.Values[i] = ec._Device_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "slot":
 			out.Values[i] = ec._Device_slot(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "model":
 			out.Values[i] = ec._Device_model(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "memoryBytes":
 			out.Values[i] = ec._Device_memoryBytes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "serial":
 			out.Values[i] = ec._Device_serial(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pciAddress":
 			out.Values[i] = ec._Device_pciAddress(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "firstSeenAt":
 			out.Values[i] = ec._Device_firstSeenAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "missingSince":
 			out.Values[i] = ec._Device_missingSince(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "held":
+			out.Values[i] = ec._Device_held(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "allocations":
+			out.Values[i] = ec._Device_allocations(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "inUse":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Device_inUse(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}

@@ -73,6 +73,9 @@ func (b *bundle) shared() (nodeID string) {
 			 values ($1, 'ses_owners', 1, 'gw_owners', 'owners-boot', 'owners-agent', '{"machineId": "owners-machine"}', 5, now())`,
 			`insert into node_inventory (node_id, session_number, reported_at, facts, hash)
 			 values ($1, 1, now(), '{"system": {"serial": "owners-serial"}, "gpus": [{"uuid": "owners-gpu"}]}', '\x00')`,
+			`insert into devices (node_id, uuid, kind, slot, model, memory_bytes, serial, pci_address, first_seen_at)
+			 select $1, 'GPU-' || i, 'GPU', i, 'H100', 1, 'owners-device-serial', 'owners-pci', now() from generate_series(0, 2) i`,
+			`insert into node_running (node_id, session_number, known, devices, reported_at) values ($1, 1, true, '{GPU-1}', now())`,
 		} {
 			if _, err := tx.Exec(ctx, sql, n); err != nil {
 				return err
@@ -80,10 +83,10 @@ func (b *bundle) shared() (nodeID string) {
 		}
 		return nil
 	})
-	booked := b.as(third, `mutation($n: ID!) { reservationCreate(input: { tenantId: "third", nodeId: $n, endsAt: "2091-02-03T04:05:06Z", reason: "thirds-words" }) {
+	booked := b.as(third, `mutation($n: ID!) { reservationCreate(input: { tenantId: "third", nodeId: $n, devices: ["GPU-0"], startsAt: "2031-02-03T04:05:06Z", endsAt: "2031-02-04T04:05:06Z", reason: "thirds-words" }) {
 		reservation { id } } }`, object{"n": n})
 	require.Empty(b, booked.Errors)
-	own := b.as(guest, `mutation($n: ID!) { reservationCreate(input: { tenantId: "guest", nodeId: $n, durationSeconds: 60 }) {
+	own := b.as(guest, `mutation($n: ID!) { reservationCreate(input: { tenantId: "guest", nodeId: $n, devices: ["GPU-1"], durationSeconds: 60 }) {
 		reservation { id } } }`, object{"n": n})
 	require.Empty(b, own.Errors)
 	drained := b.as(b.tokenFor("olga-of-acme", "acme", time.Hour), `mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }`,
@@ -109,7 +112,7 @@ func TestGuest(t *testing.T) {
 		// What the contract gives to whoever sees the node: whose machine it is.
 		open := []string{".tenantId", ".pool.tenantId", ".pool.name", ".pool.id"}
 		secret := []string{
-			"olga", "theo", "third", "fourth", "acme", "gpus", "owners-", "thirds-", "ses_owners", "gw_owners", "2091-",
+			"olga", "theo", "third", "fourth", "acme", "gpus", "owners-", "thirds-", "ses_owners", "gw_owners", "2031-",
 			b.only(`select id from reservations where tenant_id = 'third'`), b.only(`select id from allocations where tenant_id = 'third'`), b.pool,
 		}
 		node, event := everything(schema, schema.Types["ComputeNode"], "ComputeNode"), everything(schema, schema.Types["Event"], "Event")
@@ -135,7 +138,7 @@ func TestGuest(t *testing.T) {
 		// The owner's own walk does hold it: the words above are in the right places.
 		whole, err := json.Marshal(b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) `+node+` }`, object{"n": n}).Data)
 		require.NoError(t, err)
-		for _, s := range []string{"olga-of-acme", "owners-words", "owners-value", "owners-serial", "owners-gpu", "owners-boot", "owners-agent", "gw_owners", "third", "2091-", "owners-request"} {
+		for _, s := range []string{"olga-of-acme", "owners-words", "owners-value", "owners-serial", "owners-gpu", "owners-boot", "owners-agent", "gw_owners", "third", "2031-", "owners-request", "owners-device-serial", "owners-pci"} {
 			require.Contains(t, string(whole), s)
 		}
 	})
@@ -172,6 +175,31 @@ func TestGuest(t *testing.T) {
 		own := held(guest, "guest")
 		require.Len(t, own, 1)
 		require.NotNil(t, own[0].(object)["startsAt"])
+	})
+
+	t.Run("I5 of a device a guest learns whether it is held; the owner also by what and until when, and the holder that it is its own", func(t *testing.T) {
+		t.Parallel()
+		devices := func(token, tenant string) []any {
+			return b.as(token, `query($n: ID!, $t: ID!) { node(tenantId: $t, nodeId: $n) { devices { uuid held inUse allocations { reservationId endsAt future devices } } } }`,
+				object{"n": n, "t": tenant}).at(t, "node", "devices").([]any)
+		}
+		own := b.only(`select id from reservations where tenant_id = 'guest'`)
+		ends := b.only(`select to_char(ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') from allocations where tenant_id = 'guest'`)
+		booked := object{"reservationId": nil, "endsAt": "2031-02-04T04:05:06.000000Z", "future": true, "devices": []any{"GPU-0"}}
+		holds := object{"reservationId": nil, "endsAt": ends, "future": false, "devices": []any{"GPU-1"}}
+		require.Equal(t, []any{
+			object{"uuid": "GPU-0", "held": false, "inUse": false, "allocations": []any{booked}},
+			object{"uuid": "GPU-1", "held": true, "inUse": true, "allocations": []any{holds}},
+			object{"uuid": "GPU-2", "held": false, "inUse": false, "allocations": []any{}},
+		}, devices(b.tokenFor("olga-of-acme", "acme", time.Hour), "acme"))
+		mine := object{"reservationId": own, "endsAt": ends, "future": false, "devices": []any{"GPU-1"}}
+		require.Equal(t, []any{
+			object{"uuid": "GPU-0", "held": false, "inUse": nil, "allocations": []any{}},
+			object{"uuid": "GPU-1", "held": true, "inUse": nil, "allocations": []any{mine}},
+			object{"uuid": "GPU-2", "held": false, "inUse": nil, "allocations": []any{}},
+		}, devices(guest, "guest"))
+		third := devices(b.tokenFor("theo-of-third", "third", time.Hour), "third")
+		require.Equal(t, object{"uuid": "GPU-1", "held": true, "inUse": nil, "allocations": []any{}}, third[1])
 	})
 
 	t.Run("I5 a guest can do nothing that needs OWNER", func(t *testing.T) {

@@ -117,6 +117,7 @@ func complexities() ComplexityRoot {
 	c.FleetSummary.Pools = func(child int) int { return page(child, 20) }
 	c.ComputeNode.Events = func(child int, _ []string, first int, _ *string) int { return page(child, first) }
 	c.ComputeNode.Allocations = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
+	c.ComputeNode.Devices = func(child int) int { return page(child, 4) }
 	c.Drain.Blockers = func(child int) int { return page(child, 20) }
 	return c
 }

@@ -226,7 +226,9 @@ func TestNodeParts(t *testing.T) {
 	guest := ask(eve, "other", 50, false, nil)
 	require.Empty(t, guest["scalarResources"])
 	require.Empty(t, guest["storageRoots"])
-	require.Empty(t, guest["devices"])
+	require.Len(t, guest["devices"], 2, "what it can book")
+	seen := guest["devices"].([]any)[0].(object)
+	require.Equal(t, []any{"GPU-1", nil, nil}, []any{seen["uuid"], seen["serial"], seen["pciAddress"]})
 	require.Nil(t, guest["inventory"])
 	require.Empty(t, guest["certificates"].(object)["nodes"])
 }

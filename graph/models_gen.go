@@ -345,8 +345,10 @@ type ReservationConnection struct {
 type ReservationCreateInput struct {
 	// The tenant that books: it must see the node.
 	TenantID string `json:"tenantId"`
-	// The node to book a share of.
+	// The node to book.
 	NodeID string `json:"nodeId"`
+	// The devices to hold, by their hardware ids, up to 256. INVALID_STATE when another live allocation holds one of them in that time. Absent: a share of the node.
+	Devices []string `json:"devices,omitempty"`
 	// When the interval begins; absent: now.
 	StartsAt *time.Time `json:"startsAt,omitempty"`
 	// When it ends; absent: open-ended.

@@ -72,7 +72,7 @@ func (m mutations) ReservationCreate(ctx context.Context, in ReservationCreateIn
 		return nil, err
 	}
 	b := placement.Booking{
-		Who: who, TenantID: in.TenantID, NodeID: in.NodeID, StartsAt: in.StartsAt, EndsAt: in.EndsAt, Reason: text(in.Reason), RequestID: text(in.RequestID),
+		Who: who, TenantID: in.TenantID, NodeID: in.NodeID, Devices: in.Devices, StartsAt: in.StartsAt, EndsAt: in.EndsAt, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	}
 	if s := in.DurationSeconds; s != nil {
 		if *s < 1 || *s > placement.MaxSeconds {

@@ -164,30 +164,62 @@ func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
 	return inventory(*i), nil
 }
 
-// Devices gives what can be booked by itself, to the owner.
+// Devices gives what can be booked by itself: to a guest without what tells the very piece of hardware, and with its own bookings only.
 func (n *Node) Devices(ctx context.Context) ([]*Device, error) {
-	i, err := n.measured(ctx)
-	if err != nil || i == nil {
-		return []*Device{}, err
+	by, err := n.page.devicesOf(ctx)
+	list := by[n.ID]
+	out := make([]*Device, len(list))
+	for at := range list {
+		out[at] = &Device{Device: &list[at], node: n}
 	}
-	out := make([]*Device, len(i.Devices))
-	for at := range i.Devices {
-		out[at] = &Device{&i.Devices[at]}
-	}
-	return out, nil
+	return out, err
 }
 
 // Device is a part of a node in an answer.
-type Device struct{ *placement.Device }
+type Device struct {
+	*placement.Device
+
+	node *Node
+}
+
+// Allocations gives the live allocations that name it: all to the owner, others' reduced; its own to a guest.
+func (d *Device) Allocations() []*Allocation {
+	out := []*Allocation{}
+	for _, a := range d.Booked {
+		if d.node.Full || a.TenantID == d.node.Seer {
+			out = append(out, allocation(a, d.node.Seer))
+		}
+	}
+	return out
+}
+
+// InUse says whether the daemon reports compute processes on it, to the owner; nil when that is not known.
+func (d *Device) InUse(ctx context.Context) (*bool, error) {
+	if !d.node.Full {
+		return nil, nil //nolint:nilnil // a guest is not told
+	}
+	sessions, err := d.node.page.sessions(ctx)
+	if s, ok := sessions[d.NodeID]; ok && err == nil {
+		return s.InUse(d.UUID), nil
+	}
+	return nil, err
+}
 
 // MemoryBytes gives its memory as text.
 func (d *Device) MemoryBytes() string { return strconv.FormatInt(d.Device.MemoryBytes, 10) }
 
-// Serial gives its serial number, if it has one.
-func (d *Device) Serial() node.Text { return node.Text(d.Device.Serial) }
+// Serial gives its serial number, if it has one, to the owner.
+func (d *Device) Serial() node.Text { return d.toOwner(d.Device.Serial) }
 
-// PciAddress gives where it is plugged in, if that is known.
-func (d *Device) PciAddress() node.Text { return node.Text(d.PCIAddress) }
+// PciAddress gives where it is plugged in, if that is known, to the owner.
+func (d *Device) PciAddress() node.Text { return d.toOwner(d.PCIAddress) }
+
+func (d *Device) toOwner(text string) node.Text {
+	if !d.node.Full {
+		return ""
+	}
+	return node.Text(text)
+}
 
 // StorageRoots gives the file systems, to the owner.
 func (n *Node) StorageRoots(ctx context.Context) ([]StorageRoot, error) {
@@ -324,11 +356,12 @@ type Allocation struct {
 	EndsAt        *time.Time
 	ReleasedAt    *time.Time
 	EndedAt       *time.Time
+	Devices       []string
 }
 
 func allocation(a placement.Allocation, seer string) *Allocation {
 	v := &Allocation{
-		NodeID: a.NodeID, Live: a.Live(), Future: a.Future(), EndsAt: a.EndsAt, ReleasedAt: a.ReleasedAt, EndedAt: a.EndedAt,
+		NodeID: a.NodeID, Live: a.Live(), Future: a.Future(), EndsAt: a.EndsAt, ReleasedAt: a.ReleasedAt, EndedAt: a.EndedAt, Devices: a.Devices,
 	}
 	if a.TenantID == seer {
 		v.ID, v.ReservationID, v.TenantID, v.StartsAt = &a.ID, &a.ReservationID, &a.TenantID, &a.StartsAt

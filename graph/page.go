@@ -27,6 +27,7 @@ type page struct {
 	holds  lazy[map[string][]placement.Allocation]
 	held   lazy[map[string]liveness.Session]
 	parts  lazy[map[string]health.Inventory]
+	pieces lazy[map[string][]placement.Device]
 	rights lazy[iam.Rights]
 
 	slices sliced[placement.Slice, placement.Allocation]
@@ -109,6 +110,10 @@ func (p *page) sessions(ctx context.Context) (map[string]liveness.Session, error
 
 func (p *page) inventories(ctx context.Context) (map[string]health.Inventory, error) {
 	return p.parts.get(func() (map[string]health.Inventory, error) { return health.InventoryOf(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) devicesOf(ctx context.Context) (map[string][]placement.Device, error) {
+	return p.pieces.get(func() (map[string][]placement.Device, error) { return placement.DevicesOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) liveCounts(ctx context.Context) (map[string]int, error) {

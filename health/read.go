@@ -13,7 +13,6 @@ import (
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/node"
-	"github.com/better-compute/better-compute/placement"
 )
 
 // Inventory is a node's newest inventory as it is shown. A fact that the machine doesn't give is nil or empty.
@@ -49,8 +48,6 @@ type Inventory struct {
 	GPUNote node.Text
 	// Facts are all of it.
 	Facts Facts
-	// Devices are those that any inventory of the node showed, by slot; those that are missing now too.
-	Devices []placement.Device
 	// Roots are the file systems that any inventory of the node showed, by path; those that are missing now too.
 	Roots []StoredRoot
 }
@@ -66,20 +63,20 @@ type Gpu struct {
 func InventoryOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Inventory, error) {
 	rows, err := q.Query(ctx, `
 		select i.node_id, i.reported_at, s.number is distinct from i.session_number or s.disconnected_at is not null, i.facts,
-		       coalesce(`+placement.DevicesJSON+`, '[]'), coalesce(`+rootsJSON+`, '[]')
+		       coalesce(`+rootsJSON+`, '[]')
 		from node_inventory i left join node_sessions s on s.node_id = i.node_id where i.node_id = any($1)`, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the inventory: %w", err)
 	}
 	out := make(map[string]Inventory, len(nodeIDs))
 	var i Inventory
-	var facts, devices, roots []byte
-	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &facts, &devices, &roots}, func() error {
+	var facts, roots []byte
+	_, err = pgx.ForEachRow(rows, []any{&i.NodeID, &i.ReportedAt, &i.Stale, &facts, &roots}, func() error {
 		shown := i
 		for _, part := range []struct {
 			text []byte
 			into any
-		}{{facts, &shown.Facts}, {devices, &shown.Devices}, {roots, &shown.Roots}} {
+		}{{facts, &shown.Facts}, {roots, &shown.Roots}} {
 			if err := json.Unmarshal(part.text, part.into); err != nil {
 				return err
 			}

@@ -81,7 +81,7 @@ func seeStorageTx(ctx context.Context, tx *db.Tx, nodeID string, seen []FileSyst
 	return nil
 }
 
-// rootsJSON is placement.DevicesJSON for file systems.
+// rootsJSON selects the file systems of the node i.node_id, as StorageRootsOf orders them, as JSON that reads into []StoredRoot; null for none.
 const rootsJSON = `(select json_agg(json_build_object('NodeID', node_id, 'Path', path, 'UUID', uuid, 'FsType', fs_type, 'Device', device, 'SizeBytes', size_bytes,
 	'FirstSeenAt', first_seen_at, 'MissingSince', missing_since) order by missing_since is not null, path, uuid)
 	from storage_roots where storage_roots.node_id = i.node_id)`

@@ -3,6 +3,7 @@ package liveness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,14 +31,27 @@ type Session struct {
 	ClockSkewMs int
 	// LastSeen is when the node was last heard of: the later of the session's flushed age and its end, else when it began.
 	LastSeen time.Time
+	// Running are the hardware ids of the devices with compute processes as the daemon reported them in this very session, while it lives; nil when it
+	// did not, or can't tell. It is not nil when nothing runs.
+	Running []string
+}
+
+// InUse says whether the daemon reports compute processes on a device; nil when that is not known.
+func (s *Session) InUse(uuid string) *bool {
+	if s.Running == nil {
+		return nil
+	}
+	_, found := slices.BinarySearch(s.Running, uuid)
+	return &found
 }
 
 // SessionsOf gives the newest session of each of the nodes that ever had one, by node id.
 func SessionsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]Session, error) {
 	rows, err := q.Query(ctx, `
 		select s.node_id, s.id, s.number, s.gateway_id, s.connected_at, s.disconnected_at, s.agent_version, s.boot_id, s.clock_skew_ms,
-		       coalesce(greatest(l.last_seen, s.disconnected_at), s.connected_at)
+		       coalesce(greatest(l.last_seen, s.disconnected_at), s.connected_at), r.devices
 		from node_sessions s left join node_liveness l on l.node_id = s.node_id and l.session_number = s.number
+		left join node_running r on r.node_id = s.node_id and r.session_number = s.number and r.known and s.disconnected_at is null
 		where s.node_id = any($1)`, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read the sessions: %w", err)

@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,13 @@ type Device struct {
 	FirstSeenAt time.Time
 	// MissingSince is since when the node's inventory no longer shows it; nil while it does.
 	MissingSince *time.Time
+	// Booked are the live allocations that name it, by when they begin; up to 50.
+	Booked []Allocation
+}
+
+// Held says that an allocation which has begun holds the device now.
+func (d *Device) Held() bool {
+	return slices.ContainsFunc(d.Booked, func(a Allocation) bool { return !a.Future() })
 }
 
 // KindGPU is the kind of accelerators.
@@ -36,7 +44,7 @@ const KindGPU = "GPU"
 const MaxMissing = 1024
 
 // SeeDevicesTx takes over which devices a node's newest inventory shows. What it doesn't show is missing from then on, and kept; beyond
-// [MaxMissing] what went missing first is forgotten. A device without an id of its own can't be told from another and is left out; of two with one
+// [MaxMissing] what went missing first is forgotten, but for what was ever booked. A device without an id of its own can't be told from another and is left out; of two with one
 // id the first counts. The node is locked.
 func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) error {
 	if err := tx.Locks(db.LockNodePart); err != nil {
@@ -68,9 +76,11 @@ func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) 
 		  select uuid, row_number() over (order by missing_since desc nulls first, uuid) as place from devices where node_id = $1 and uuid <> all($2)
 		), forgotten as (
 		  delete from devices d using missing m where d.node_id = $1 and d.uuid = m.uuid and m.place > $9
+		    and not exists (select from allocation_devices h where h.node_id = d.node_id and h.uuid = d.uuid)
 		)
 		update devices d set missing_since = clock_timestamp() from missing m
-		where d.node_id = $1 and d.uuid = m.uuid and m.place <= $9 and d.missing_since is null`,
+		where d.node_id = $1 and d.uuid = m.uuid and d.missing_since is null
+		  and (m.place <= $9 or exists (select from allocation_devices h where h.node_id = d.node_id and h.uuid = d.uuid))`,
 		nodeID, uuids, kinds, slots, models, memory, serials, addresses, MaxMissing)
 	if err != nil {
 		return fmt.Errorf("store the node's devices: %w", err)
@@ -78,17 +88,18 @@ func SeeDevicesTx(ctx context.Context, tx *db.Tx, nodeID string, seen []Device) 
 	return nil
 }
 
-// DevicesJSON selects the devices of the node i.node_id, as DevicesOf orders them, as JSON that reads into []Device; null for none. Other rooms put it
-// into a statement of theirs.
-const DevicesJSON = `(select json_agg(json_build_object('NodeID', node_id, 'UUID', uuid, 'Kind', kind, 'Slot', slot, 'Model', model, 'MemoryBytes', memory_bytes,
-	'Serial', serial, 'PCIAddress', pci_address, 'FirstSeenAt', first_seen_at, 'MissingSince', missing_since) order by missing_since is not null, slot, uuid)
-	from devices where devices.node_id = i.node_id)`
+// maxBooked bounds how many live allocations of one device are read.
+const maxBooked = 50
 
 // DevicesOf gives the devices of nodes by node id, each node's by slot; those that are missing too.
 func DevicesOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string][]Device, error) {
 	rows, err := q.Query(ctx, `
-		select node_id, uuid, kind, slot, model, memory_bytes, serial, pci_address, first_seen_at, missing_since
-		from devices where node_id = any($1) order by node_id, missing_since is not null, slot, uuid`, nodeIDs)
+		select d.node_id, d.uuid, d.kind, d.slot, d.model, d.memory_bytes, d.serial, d.pci_address, d.first_seen_at, d.missing_since,
+		  (select json_agg(json_build_object('ID', a.id, 'ReservationID', a.reservation_id, 'TenantID', a.tenant_id, 'NodeID', a.node_id,
+		     'StartsAt', a.starts_at, 'EndsAt', a.ends_at, 'StartedAt', a.started_at, 'Devices', a.devices) order by a.starts_at, a.id)
+		   from (select `+allocationColumns+` as devices from allocation_devices h join allocations a on a.id = h.allocation_id
+		         where h.node_id = d.node_id and h.uuid = d.uuid and h.open order by a.starts_at, a.id limit $2) as a)
+		from devices d where d.node_id = any($1) order by d.node_id, d.missing_since is not null, d.slot, d.uuid`, nodeIDs, maxBooked)
 	if err != nil {
 		return nil, fmt.Errorf("read the devices: %w", err)
 	}

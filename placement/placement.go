@@ -65,7 +65,7 @@ func (r *Reservation) State() State {
 	return Active
 }
 
-// Allocation is a share of one node for one interval.
+// Allocation is a share of one node, or devices of it, for one interval.
 type Allocation struct {
 	ID            string
 	ReservationID string
@@ -76,6 +76,8 @@ type Allocation struct {
 	StartedAt     *time.Time
 	ReleasedAt    *time.Time
 	EndedAt       *time.Time
+	// Devices are the uuids of the devices that it holds; empty for a share of the node.
+	Devices []string
 }
 
 // Live says that the allocation is neither released nor ended; one that begins later is live too.
@@ -86,8 +88,9 @@ func (a *Allocation) Future() bool { return a.Live() && a.StartedAt == nil }
 
 const (
 	reservationColumns = `r.id, r.tenant_id, coalesce(r.reason, ''), r.created_by, r.created_at, r.released_at, coalesce(r.released_by, ''), r.ended_at`
-	allocationColumns  = `a.id, a.reservation_id, a.tenant_id, a.node_id, a.starts_at, a.ends_at, a.started_at, a.released_at, a.ended_at`
-	liveCondition      = `a.released_at is null and a.ended_at is null`
+	allocationColumns  = `a.id, a.reservation_id, a.tenant_id, a.node_id, a.starts_at, a.ends_at, a.started_at, a.released_at, a.ended_at,
+		array(select h.uuid from allocation_devices h where h.allocation_id = a.id order by h.uuid)`
+	liveCondition = `a.released_at is null and a.ended_at is null`
 )
 
 // DrainWake has the drain of a node looked at once: something that it may have waited for is gone. Wakes are never unique, since River's
@@ -120,11 +123,13 @@ func (b *Bookings) wakeTx(ctx context.Context, tx *db.Tx, nodes map[string]node.
 	return woken, nil
 }
 
-// Booking asks for a share of a named node.
+// Booking asks for devices of a named node, or for a share of it.
 type Booking struct {
 	Who      iam.Actor
 	TenantID string
 	NodeID   string
+	// Devices are the uuids of the devices to hold; nil means a share, which excludes nobody.
+	Devices []string
 	// StartsAt is when the interval begins; nil means now.
 	StartsAt *time.Time
 	// EndsAt is when it ends; nil means open-ended. Not together with Duration.
@@ -164,6 +169,9 @@ func (b Booking) check() error {
 	case b.EndsAt != nil && b.StartsAt != nil && !b.EndsAt.After(*b.StartsAt):
 		return fault.Invalid("endsAt", "must be after startsAt", 0)
 	}
+	if err := checkDevices(b.Devices); err != nil {
+		return err
+	}
 	return node.CheckReason(b.Reason)
 }
 
@@ -173,8 +181,11 @@ func (b *Bookings) Create(ctx context.Context, booking Booking) (Outcome, error)
 	if err := booking.check(); err != nil {
 		return Outcome{}, err
 	}
-	request, err := iam.NewRequest(booking.Who, booking.RequestID, "reservation.create",
-		[]any{booking.TenantID, booking.NodeID, booking.StartsAt, booking.EndsAt, booking.Duration, booking.Reason})
+	asked := []any{booking.TenantID, booking.NodeID, booking.StartsAt, booking.EndsAt, booking.Duration, booking.Reason}
+	if len(booking.Devices) > 0 {
+		asked = append(asked, booking.Devices)
+	}
+	request, err := iam.NewRequest(booking.Who, booking.RequestID, "reservation.create", asked)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -203,24 +214,40 @@ func (b *Bookings) Create(ctx context.Context, booking Booking) (Outcome, error)
 	return out.with(did, err)
 }
 
-func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n node.Locked) (Reservation, error) {
-	starts := n.Now
-	if booking.StartsAt != nil && booking.StartsAt.After(n.Now) {
-		starts = *booking.StartsAt
+// interval gives when the booking begins and ends by the database's clock; ends is nil for an open end.
+func (b Booking) interval(now time.Time) (starts time.Time, ends *time.Time, err error) {
+	starts, ends = now, b.EndsAt
+	if b.StartsAt != nil && b.StartsAt.After(now) {
+		starts = *b.StartsAt
 	}
-	ends := booking.EndsAt
-	if booking.Duration > 0 {
-		e := starts.Add(booking.Duration)
+	if b.Duration > 0 {
+		e := starts.Add(b.Duration)
 		ends = &e
 	}
-	if ends != nil && !ends.After(starts) {
-		return Reservation{}, fault.Invalid("endsAt", "must be in the future and after startsAt", 0)
+	switch {
+	case starts.Sub(now) > maxDuration:
+		return starts, nil, fault.Invalid("startsAt", "must be within ten years", 0)
+	case ends != nil && !ends.After(starts):
+		return starts, nil, fault.Invalid("endsAt", "must be in the future and after startsAt", 0)
+	case ends != nil && ends.Sub(starts) > maxDuration:
+		return starts, nil, fault.Invalid("endsAt", "must be within ten years of the beginning; leave it out for an open end", 0)
+	}
+	return starts, ends, nil
+}
+
+func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n node.Locked) (Reservation, error) {
+	starts, ends, err := booking.interval(n.Now)
+	if err != nil {
+		return Reservation{}, err
 	}
 	var started *time.Time
 	if !starts.After(n.Now) {
 		started = &n.Now
 	}
 	if err := tx.Locks(db.LockNodePart); err != nil {
+		return Reservation{}, err
+	}
+	if err := claim(ctx, tx, booking, n, starts, ends); err != nil {
 		return Reservation{}, err
 	}
 	r := Reservation{
@@ -232,8 +259,13 @@ func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n n
 		r.ID, r.TenantID, r.Reason, r.CreatedBy, r.CreatedAt)
 	batch.Queue(`insert into allocations (id, reservation_id, tenant_id, node_id, starts_at, ends_at, started_at) values ($1, $2, $3, $4, $5, $6, $7)`,
 		allocationID, r.ID, r.TenantID, n.ID, starts, ends, started)
+	told := map[string]any{"reservationId": r.ID, "allocationIds": []string{allocationID}, "startsAt": starts, "endsAt": ends}
+	if len(booking.Devices) > 0 {
+		batch.Queue(holdSQL, allocationID, booking.Devices)
+		told["devices"] = booking.Devices
+	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return Reservation{}, fmt.Errorf("write the booking: %w", err)
+		return Reservation{}, taken(err)
 	}
 	if n.TenantID != r.TenantID {
 		if err := iam.ProjectTx(ctx, tx, r.TenantID, n.ID, iam.Allocated); err != nil {
@@ -242,8 +274,7 @@ func (b *Bookings) insertTx(ctx context.Context, tx *db.Tx, booking Booking, n n
 	}
 	return r, events.Append(tx, events.Entry{
 		Type: "reservation.created", TenantID: r.TenantID, NodeID: n.ID, Actor: booking.Who.Name, Reason: booking.Reason, RequestID: booking.RequestID,
-		Data:     map[string]any{"reservationId": r.ID, "allocationIds": []string{allocationID}, "startsAt": starts, "endsAt": ends},
-		Audience: audience(r.TenantID, n.TenantID),
+		Data: told, Audience: audience(r.TenantID, n.TenantID),
 	})
 }
 

@@ -266,6 +266,7 @@ func TestBounds(t *testing.T) {
 	b := setup(t)
 	n := b.node()
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	far := time.Now().AddDate(10, 0, 3)
 	for name, c := range map[string]struct {
 		booking  placement.Booking
 		argument string
@@ -278,6 +279,8 @@ func TestBounds(t *testing.T) {
 		"longer than ten years":   {placement.Booking{TenantID: "acme", NodeID: n, Duration: placement.MaxSeconds*time.Second + 1}, "durationSeconds"},
 		"shorter than nothing":    {placement.Booking{TenantID: "acme", NodeID: n, Duration: -1}, "durationSeconds"},
 		"an end before the begin": {placement.Booking{TenantID: "acme", NodeID: n, StartsAt: &future, EndsAt: &past}, "endsAt"},
+		"an end in eleven years":  {placement.Booking{TenantID: "acme", NodeID: n, EndsAt: &far}, "endsAt"},
+		"a begin in eleven years": {placement.Booking{TenantID: "acme", NodeID: n, StartsAt: &far}, "startsAt"},
 		"an end in the past":      {placement.Booking{TenantID: "acme", NodeID: n, EndsAt: &past}, "endsAt"},
 		"H1 a request id":         {placement.Booking{TenantID: "acme", NodeID: n, RequestID: strings.Repeat("r", 129)}, "requestId"},
 	} {
