@@ -17,6 +17,7 @@ import (
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/placement"
 )
@@ -202,6 +203,8 @@ type seen struct {
 	inventoried bool // that session has reported an inventory
 	skew        time.Duration
 	hash        []byte // of the inventory before
+	sessionID   string
+	gatewayID   string
 }
 
 // lookTx reads it; the node is locked, and session rows are written only under that lock.
@@ -209,9 +212,9 @@ func lookTx(ctx context.Context, tx *db.Tx, nodeID string, session int64) (seen,
 	var s seen
 	var skewMs int64
 	err := tx.QueryRow(ctx, `
-		select s.number = $2 and s.disconnected_at is null, s.clock_skew_ms, i.hash, coalesce(i.session_number = s.number, false)
+		select s.number = $2 and s.disconnected_at is null, s.clock_skew_ms, i.hash, coalesce(i.session_number = s.number, false), s.id, s.gateway_id
 		from node_sessions s left join node_inventory i on i.node_id = s.node_id where s.node_id = $1`, nodeID, session).
-		Scan(&s.live, &skewMs, &s.hash, &s.inventoried)
+		Scan(&s.live, &skewMs, &s.hash, &s.inventoried, &s.sessionID, &s.gatewayID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return seen{}, nil
 	}
@@ -252,10 +255,10 @@ func (s *Store) inventoryTx(ctx context.Context, tx *db.Tx, n node.Locked, facts
 	})
 }
 
-// followTx does what follows from what was seen: conditions, then acceptance.
+// followTx does what follows from what was seen: conditions, then acceptance, then that a node which was given up is back.
 func (s *Store) followTx(ctx context.Context, tx *db.Tx, n node.Locked, seen seen) error {
 	many := node.Many{IDs: []string{n.ID}, Who: iam.System(Actor)}
-	for _, c := range []node.Control{clockControl(seen.skew), acceptControl(seen)} {
+	for _, c := range []node.Control{clockControl(seen.skew), acceptControl(seen), liveness.Reconnect(seen.sessionID, seen.gatewayID)} {
 		// A look at what was locked tells whether there is anything to do, and saves the round trips when there is not.
 		if fact, err := c.Decide(n.Clone(), node.Act{Who: many.Who, Now: n.Now}); err != nil || fact == nil {
 			if err != nil {

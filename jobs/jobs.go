@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/placement"
 )
 
@@ -39,6 +41,8 @@ func NewInserter(d *db.DB) (*placement.Jobs, error) {
 type Parts struct {
 	Controls *controls.Controls
 	Bookings *placement.Bookings
+	// Liveness gives up nodes that were not heard of, and takes them back; nil: nobody does here.
+	Liveness *liveness.Sweeper
 	// Tidy are the periodic acts of other rooms: partitions, retention, old request ids.
 	Tidy []Tidying
 }
@@ -107,14 +111,17 @@ func every(d time.Duration, args func() (river.JobArgs, *river.InsertOpts)) *riv
 // stopBound is how long running jobs may take to end when the process stops; then their contexts end.
 const stopBound = 5 * time.Second
 
-// Run works jobs and turns intervals until ctx ends, then lets what runs finish.
+// Run works jobs, turns intervals and sweeps until ctx ends, then lets what runs finish.
 func (r *Runner) Run(ctx context.Context) error {
 	// River stops at Stop, not with the context, so that running jobs can finish.
 	if err := r.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("start the jobs: %w", err)
 	}
 	r.works.Store(true)
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { r.sweep(ctx) })
 	r.turnIntervals(ctx)
+	sweeping.Wait()
 	r.works.Store(false)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
 	defer cancel()

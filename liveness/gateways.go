@@ -73,8 +73,9 @@ type Age struct {
 }
 
 // Flush writes the ages of a gateway's sessions, all by one statement against the database's clock, together with the gateway's own row. An age of a
-// session that is not its node's newest changes nothing, and none makes a node older than it was. A gateway whose id another process took over
-// writes nothing: ErrTakenOver.
+// session that is not its node's newest changes nothing, and none makes a node older than it was, unless that lies in the future: then the
+// database's clock was set back, and the node would pass for heard of until it has caught up. A gateway whose id another process took over writes
+// nothing: ErrTakenOver.
 func (s *Store) Flush(ctx context.Context, gatewayID, instance string, ages []Age) error {
 	ages = slices.Clone(ages)
 	slices.SortFunc(ages, func(a, b Age) int { return strings.Compare(a.NodeID, b.NodeID) })
@@ -100,7 +101,8 @@ func (s *Store) Flush(ctx context.Context, gatewayID, instance string, ages []Ag
 			update node_liveness l set last_seen = x.at, gateway_id = $1
 			from (select node_id, number, statement_timestamp() - make_interval(secs => ms / 1000.0) as at
 			      from unnest($2::text[], $3::bigint[], $4::bigint[]) as u(node_id, number, ms)) x
-			where l.node_id = x.node_id and l.session_number = x.number and l.last_seen < x.at`, gatewayID, ids, numbers, millis)
+			where l.node_id = x.node_id and l.session_number = x.number
+			  and (l.last_seen < x.at or l.last_seen > statement_timestamp() + interval '5 seconds')`, gatewayID, ids, numbers, millis)
 		if err != nil {
 			return fmt.Errorf("flush the ages: %w", err)
 		}

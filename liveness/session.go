@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -98,14 +97,30 @@ type Connected struct {
 
 // Reconnected are the fields of node.reconnected.
 type Reconnected struct {
-	SessionID string `json:"sessionId"`
+	// SessionID is the new session; empty when the node is heard of by the one that it had.
+	SessionID string `json:"sessionId,omitempty"`
 	Gateway   string `json:"gateway"`
 	// Was is what the node's connectivity had come to.
 	Was node.Connectivity `json:"was"`
 }
 
+// Reconnect is the decision that a node which was given up takes work again: it has a new session, and has told by it what it is made of. The caller
+// knows both.
+func Reconnect(sessionID, gatewayID string) node.Control {
+	return node.Control{
+		Name: "reconnect", Axes: node.AxisUnreachable,
+		Decide: func(n *node.Node, _ node.Act) (*node.Fact, error) {
+			if !slices.Contains(n.NoScheduleReasons(), node.ReasonUnreachable) {
+				return nil, nil //nolint:nilnil // nothing to do
+			}
+			n.RemoveReason(node.ReasonUnreachable)
+			return &node.Fact{Type: "node.reconnected", Data: Reconnected{SessionID: sessionID, Gateway: gatewayID, Was: node.Unreachable}}, nil
+		},
+	}
+}
+
 // Open begins sessions, all in one transaction: the node is CONNECTED, its session row is the new one with the next number, its age starts now. A
-// node that was given up also loses its reason unreachable. What is not in the answer does not exist any more. Two Hellos of one node in one call
+// node that was given up keeps its reason unreachable until its inventory has come: see Reconnect. What is not in the answer does not exist any more. Two Hellos of one node in one call
 // are the caller's fault.
 func (s *Store) Open(ctx context.Context, gatewayID string, hellos []Hello) (map[string]Opened, error) {
 	ordered := slices.Clone(hellos)
@@ -138,37 +153,17 @@ func (s *Store) Open(ctx context.Context, gatewayID string, hellos []Hello) (map
 
 func (s *Store) openTx(ctx context.Context, tx *db.Tx, gatewayID string, ids []string, hellos map[string]*Hello) (map[string]Opened, error) {
 	skews := make(map[string]int64, len(ids))
-	given := map[string]node.Connectivity{} // nodes that had been given up
 	many := node.Many{IDs: ids, Who: iam.System(Actor)}
 	found, err := s.Nodes.ChangeManyTx(ctx, tx, many, node.Control{
 		Name: "connect", Axes: node.AxisConnectivity | node.AxisHostname,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			h := hellos[n.ID]
 			skews[n.ID] = skew(h.ClockUnixMs, a.Now.Add(-time.Since(h.At)))
-			if n.Connectivity == node.Unreachable || n.Connectivity == node.Lost || slices.Contains(n.NoScheduleReasons(), node.ReasonUnreachable) {
-				given[n.ID] = n.Connectivity
-			}
 			return connect(n, a, gatewayID, h, skews[n.ID]), nil
 		},
 	})
 	if err != nil {
 		return nil, err
-	}
-	if len(given) > 0 {
-		many.IDs = slices.Collect(maps.Keys(given))
-		_, err := s.Nodes.ChangeManyTx(ctx, tx, many, node.Control{
-			Name: "reconnect", Axes: node.AxisUnreachable,
-			Decide: func(n *node.Node, _ node.Act) (*node.Fact, error) {
-				n.RemoveReason(node.ReasonUnreachable)
-				return &node.Fact{
-					Type: "node.reconnected",
-					Data: Reconnected{SessionID: hellos[n.ID].SessionID, Gateway: gatewayID, Was: given[n.ID]},
-				}, nil
-			},
-		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return record(ctx, tx, gatewayID, found, hellos, skews)
 }

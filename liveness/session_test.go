@@ -161,7 +161,7 @@ func TestOpen(t *testing.T) {
 		number := b.open(t, n, "ses_1")
 		require.NoError(t, b.store.End(t.Context(), []liveness.Ended{{NodeID: n, SessionID: "ses_1", Number: number, Reason: liveness.EndedLost}}))
 		b.open(t, n, "ses_2")
-		require.Equal(t, []string{"condition:gpu", "draining", "taint:x"},
+		require.Equal(t, []string{"condition:gpu", "draining", "taint:x", "unreachable"},
 			one[[]string](t, b, `select array_agg(reason order by reason) from node_reasons where node_id = $1`, n))
 		require.True(t, one[bool](t, b, `select cordoned and maintenance and cordon_by = 'alex' from nodes where id = $1`, n))
 		require.Equal(t, "b7", one[string](t, b, `select value from node_labels where node_id = $1`, n))
@@ -247,6 +247,15 @@ func TestOneConnection(t *testing.T) {
 	require.NoError(t, b.store.Flush(t.Context(), "gw_2", "i", []liveness.Age{{NodeID: n, Number: number}}))
 	require.NoError(t, b.store.ReportRunning(t.Context(), liveness.Running{NodeID: n, Number: number, Known: true}))
 	require.NoError(t, b.store.End(t.Context(), []liveness.Ended{{NodeID: n, SessionID: "ses_1", Number: number, Reason: liveness.EndedLost}}))
+	b.exec(t, `update liveness_controller set looked_at = now(), hold_until = now()`)
+	sweeper := liveness.NewSweeper(b.store)
+	_, err = sweeper.Sweep(t.Context())
+	require.NoError(t, err)
+	b.exec(t, `update node_sessions set disconnected_at = now() - interval '1 minute'`)
+	b.exec(t, `update node_liveness set last_seen = now() - interval '1 minute'`)
+	swept, err := sweeper.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, swept.Unreachable)
 }
 
 func TestFlush(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/better-compute/better-compute/graph"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/jobs"
+	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/pki/issuer"
@@ -115,7 +116,8 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *ops, l *listeners, later *background, log *slog.Logger, out io.Writer) error {
 	if s.has(roleJobs) {
 		tidy := events.NewMaintenance(r.db, log)
-		runner, err := jobs.NewRunner(r.db, jobs.Parts{Controls: r.controls, Bookings: r.bookings, Tidy: []jobs.Tidying{
+		sweeper := liveness.NewSweeper(&liveness.Store{DB: r.db, Nodes: r.nodes, Log: log.With("part", "liveness")})
+		runner, err := jobs.NewRunner(r.db, jobs.Parts{Controls: r.controls, Bookings: r.bookings, Liveness: sweeper, Tidy: []jobs.Tidying{
 			{Name: "partitions", Every: time.Hour, Run: tidy.EnsurePartitions},
 			{Name: "retention", Every: 24 * time.Hour, Run: func(ctx context.Context) error { return tidy.Retain(ctx, keep) }},
 			{Name: "requests", Every: time.Hour, Run: func(ctx context.Context) error {
