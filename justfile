@@ -85,6 +85,7 @@ fmt:
 
 # Make all generated code anew.
 generate:
+    go run ./graph/eventgen
     {{ tool }} gqlgen generate
     go -C tools run ./protogen ../gateway/wire session.proto
     cd console && npm run --silent codegen

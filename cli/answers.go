@@ -197,6 +197,34 @@ type event struct {
 	CancelledDrainID string          `json:"cancelledDrainId"`
 	ConfirmedByNode  *bool           `json:"confirmedByNode"`
 	Data             json.RawMessage `json:"data"`
+
+	// own are the fields of its family.
+	own json.RawMessage
+}
+
+// everyEvents are the fields of every event.
+var everyEvents = []string{"id", "cursor", "type", "at", "nodeId", "actor", "reason", "requestId"}
+
+// UnmarshalJSON keeps what only events of its family have: the families are more than a table needs to know.
+func (e *event) UnmarshalJSON(b []byte) error {
+	type plain event
+	if err := json.Unmarshal(b, (*plain)(e)); err != nil {
+		return err
+	}
+	var own map[string]json.RawMessage
+	if err := json.Unmarshal(b, &own); err != nil {
+		return err
+	}
+	for name, value := range own {
+		if string(value) == "null" || name == "data" || slices.Contains(everyEvents, name) {
+			delete(own, name)
+		}
+	}
+	var err error
+	if len(own) > 0 {
+		e.own, err = json.Marshal(own)
+	}
+	return err
 }
 
 // detail says in words what an event's own fields say.
@@ -210,6 +238,9 @@ func (e *event) detail() string {
 		return e.DrainID + ", not confirmed by the node"
 	case e.DrainID != "":
 		return e.DrainID
+	}
+	if len(e.own) > 0 {
+		return facts(e.own)
 	}
 	return facts(e.Data)
 }

@@ -13,20 +13,24 @@ import (
 
 func (a *app) nodesEvents() *cobra.Command {
 	var (
-		types              []string
-		actor, sinceText   string
-		after              string
-		follow             bool
-		number, historyMax int
+		types                       []string
+		actor, sinceText, untilText string
+		after                       string
+		follow, export              bool
+		number, historyMax          int
 	)
 	cmd := &cobra.Command{
 		Use:   "events [NODE]",
 		Short: "List the events of a node, or of all nodes, newest first; --follow goes on with new ones",
 		Long: "Lists events, newest first. With --follow it prints new events as they happen, oldest first, and goes on until it is interrupted or has\n" +
 			"printed --count of them. It survives restarts of the server: it comes back from the last event's cursor, and prints each event once.\n" +
-			"To go on later where it ended, keep the cursor of the last event and give it with --after.",
+			"To go on later where it ended, keep the cursor of the last event and give it with --after.\n\n" +
+			"With --follow --count 1 it waits for an event, which is what a script wants that goes on when a node is drained. With --export it prints all\n" +
+			"there is, oldest first, one JSON object a line, each page as it comes, and ends at the newest.",
 		Example: "  better-compute nodes events node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --type node.drained\n" +
-			"  better-compute nodes events --follow --type security. -o ndjson",
+			"  better-compute nodes events node_01k5wjb4s8fpvb0q9f6m3h2c7d --type node.drained --follow --count 1\n" +
+			"  better-compute nodes events --follow --type security. -o ndjson\n" +
+			"  better-compute nodes events --export --since 24h > log.ndjson",
 		Args:              maybeNode,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
@@ -42,12 +46,16 @@ func (a *app) nodesEvents() *cobra.Command {
 				return err
 			}
 			switch {
-			case follow && (changed("since") || changed("limit") || changed("actor")):
-				return Usage("--since, --limit and --actor go with the history, not with --follow; use --after to go on from an event")
+			case follow && (changed("since") || changed("until") || changed("limit") || changed("actor") || export):
+				return Usage("--since, --until, --limit, --actor and --export go with the history, not with --follow; use --after to go on from an event")
 			case !follow && changed("count"):
 				return Usage("--count goes with --follow; use --limit for the history")
 			case number < 0 || (changed("count") && number == 0):
 				return Usage("--count must be 1 or more")
+			case export && changed("limit"):
+				return Usage("--export gives all there is; bound it by --since and --until")
+			case export && a.flags.jq.code == nil && a.format(formatNDJSON) != formatNDJSON:
+				return Usage("--export writes ndjson; leave -o away")
 			}
 			if follow {
 				return a.followEvents(cmd.Context(), nodeID, types, after, number)
@@ -62,7 +70,11 @@ func (a *app) nodesEvents() *cobra.Command {
 			if actor != "" {
 				variables["actor"] = actor
 			}
-			return a.listEvents(cmd.Context(), variables, sinceText, after, historyMax, nodeID == "")
+			past := history{variables: variables, since: sinceText, until: untilText, after: after, limit: historyMax, manyNodes: nodeID == ""}
+			if export {
+				return a.exportEvents(cmd.Context(), past)
+			}
+			return a.listEvents(cmd.Context(), past)
 		}),
 	}
 	set := cmd.Flags()
@@ -72,33 +84,92 @@ func (a *app) nodesEvents() *cobra.Command {
 	set.IntVar(&number, "count", 0, "with --follow: end after `N` events")
 	set.StringVar(&actor, "actor", "", "history: only events by this `name`")
 	set.StringVar(&sinceText, "since", "", "history: only events of the last `time`, like 2h, or since a moment, like 2026-11-29T14:00:00Z")
+	set.StringVar(&untilText, "until", "", "history: only events before that moment, or older than that `time`")
+	set.BoolVar(&export, "export", false, "print all the history as ndjson, oldest first")
 	set.IntVar(&historyMax, "limit", 50, "history: how many at most; 0: all")
 	return cmd
 }
 
-func (a *app) listEvents(ctx context.Context, variables map[string]any, sinceText, after string, limit int, manyNodes bool) error {
-	var ago time.Duration
-	if sinceText != "" {
-		at, length, err := momentOrSpan(sinceText)
-		if err != nil {
-			return err
+// history is which part of the log is asked for.
+type history struct {
+	variables    map[string]any
+	since, until string
+	after        string
+	limit        int
+	manyNodes    bool
+}
+
+// bound fills in the tenant and the moments; lengths of time are taken from the server's clock.
+func (a *app) bound(ctx context.Context, h *history) (*client, error) {
+	var ago [2]time.Duration
+	for i, m := range []struct{ flag, text, name string }{{"--since", h.since, "since"}, {"--until", h.until, "until"}} {
+		if m.text == "" {
+			continue
 		}
-		if ago = length; ago == 0 {
-			variables["since"] = at.UTC().Format(time.RFC3339Nano)
+		at, length, err := momentOrSpan(m.flag, m.text)
+		if err != nil {
+			return nil, err
+		}
+		if ago[i] = length; length == 0 {
+			h.variables[m.name] = at.UTC().Format(time.RFC3339Nano)
 		}
 	}
 	c, tenant, err := a.asTenant(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if ago > 0 {
-		variables["since"] = c.now().Add(-ago).UTC().Format(time.RFC3339Nano)
+	for i, name := range []string{"since", "until"} {
+		if ago[i] > 0 {
+			h.variables[name] = c.now().Add(-ago[i]).UTC().Format(time.RFC3339Nano)
+		}
 	}
-	variables["tenantId"] = tenant
-	all, err := pages[event](ctx, c, opEvents, variables, "events", after, limit)
+	h.variables["tenantId"] = tenant
+	return c, nil
+}
+
+// exportEvents prints the history page by page, so that its length costs no memory.
+func (a *app) exportEvents(ctx context.Context, h history) error {
+	c, err := a.bound(ctx, &h)
 	if err != nil {
 		return err
 	}
+	h.variables["order"], h.variables["first"] = "OLDEST_FIRST", exportPage
+	for {
+		if h.after != "" {
+			h.variables["after"] = h.after
+		}
+		var answer struct {
+			Events connection[event] `json:"events"`
+		}
+		if err := c.do(ctx, opEvents, h.variables, &answer); err != nil {
+			return err
+		}
+		for i := range answer.Events.Nodes {
+			if err := a.printLine(ctx, answer.Events.Nodes[i].raw); err != nil {
+				return err
+			}
+		}
+		page := answer.Events.PageInfo.v
+		if !page.HasNextPage || page.EndCursor == nil || *page.EndCursor == h.after {
+			return nil
+		}
+		h.after = *page.EndCursor
+	}
+}
+
+// exportPage is how many events an export fetches at once.
+const exportPage = 500
+
+func (a *app) listEvents(ctx context.Context, h history) error {
+	c, err := a.bound(ctx, &h)
+	if err != nil {
+		return err
+	}
+	all, err := pages[event](ctx, c, opEvents, h.variables, "events", h.after, h.limit)
+	if err != nil {
+		return err
+	}
+	manyNodes := h.manyNodes
 	return a.printList(ctx, listing{
 		key: "events", items: raws(all.Nodes), names: names(all.Nodes, func(e *event) string { return e.ID }),
 		more: []member{{"pageInfo", all.PageInfo.raw}},
@@ -224,13 +295,13 @@ func writeColumns(w io.Writer, manyNodes bool, cells []string) error {
 }
 
 // momentOrSpan reads an RFC 3339 moment, or a length of time like 90m or 7d.
-func momentOrSpan(text string) (time.Time, time.Duration, error) {
+func momentOrSpan(flag, text string) (time.Time, time.Duration, error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, 0, nil
 	}
 	length, err := parseSpan(text)
 	if err != nil {
-		return time.Time{}, 0, Usage("--since %q must be a length of time like 2h or 7d, or a moment like 2026-11-29T14:00:00Z", text)
+		return time.Time{}, 0, Usage("%s %q must be a length of time like 2h or 7d, or a moment like 2026-11-29T14:00:00Z", flag, text)
 	}
 	return time.Time{}, length, nil
 }

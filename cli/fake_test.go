@@ -423,7 +423,9 @@ func (f *fake) root(field string, args object) (any, any) {
 		return page(f.tokens, args, object{})
 	case "events":
 		list := slices.DeleteFunc(slices.Clone(f.log), func(e object) bool { return !matches(e, args) })
-		slices.Reverse(list)
+		if args["order"] != "OLDEST_FIRST" {
+			slices.Reverse(list)
+		}
 		return page(list, args, object{})
 	}
 	panic("the fake has no field " + field)

@@ -13,6 +13,11 @@ import (
 //go:embed operations.graphql
 var operationsText string
 
+// eventsText is the fragment that asks for every field of every family of events; `just generate` makes it of their catalogue.
+//
+//go:embed events.graphql
+var eventsText string
+
 // operation is one operation with the fragments that it names, ready to be sent.
 type operation struct {
 	name string
@@ -70,11 +75,11 @@ func nextFragment(text string, seen map[string]bool) string {
 }
 
 func definition(head string) string {
-	for paragraph := range strings.SplitSeq(operationsText, "\n\n") {
+	for paragraph := range strings.SplitSeq(operationsText+"\n"+eventsText, "\n\n") {
 		after, ok := strings.CutPrefix(strings.TrimSpace(paragraph), head)
 		if ok && (after[0] == ' ' || after[0] == '(') {
 			return strings.TrimSpace(paragraph)
 		}
 	}
-	panic("cli: operations.graphql holds no " + head)
+	panic("cli: operations.graphql and events.graphql hold no " + head)
 }

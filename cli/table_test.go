@@ -31,6 +31,9 @@ func TestWords(t *testing.T) {
 	require.Equal(t, `ids=["a"] n=1 s=x y`, facts(json.RawMessage(`{"s":"x y","n":1,"ids":["a"]}`)))
 	require.Empty(t, facts(nil))
 	require.Equal(t, "[1]", facts(json.RawMessage(`[1]`)), "what is no object is shown as it is")
+	var labeled event
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"evt_1","type":"node.labeled","actor":"x","requestId":null,"labelsSet":[{"key":"a","value":"b"}],"labelsDisplaced":null}`), &labeled))
+	require.Equal(t, `labelsSet=[{"key":"a","value":"b"}]`, labeled.detail(), "a family that the table doesn't know is shown by its own fields")
 	no := false
 	require.Equal(t, "drn_1, not confirmed by the node", (&event{DrainID: "drn_1", ConfirmedByNode: &no}).detail())
 	require.Equal(t, "ended drn_1", (&event{CancelledDrainID: "drn_1"}).detail())

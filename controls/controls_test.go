@@ -339,7 +339,7 @@ func TestConcurrentOwners(t *testing.T) {
 		taint := func(name string) node.Control {
 			return node.Control{Name: "taint", Action: iam.NodesCordon, Axes: node.AxisTaints, Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 				n.AddReason(node.Reason{Name: node.PrefixTaint + name, Owner: "operator", By: node.Text(a.Who.Name), Since: a.Now})
-				return &node.Fact{Type: "node.tainted"}, nil
+				return &node.Fact{Type: "test.tainted"}, nil
 			}}
 		}
 		flip := node.Control{Name: "sweep", Axes: node.AxisUnreachable, Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
@@ -348,7 +348,7 @@ func TestConcurrentOwners(t *testing.T) {
 			} else {
 				n.AddReason(node.Reason{Name: node.ReasonUnreachable, Owner: "liveness", Since: a.Now})
 			}
-			return &node.Fact{Type: "node.flipped"}, nil
+			return &node.Fact{Type: "test.flipped"}, nil
 		}}
 		var changes atomic.Int32
 		var versions sync.Map

@@ -70,7 +70,8 @@ type Entry struct {
 const security = "security."
 
 // Append collects an event. It is written in the transaction's final batch, so that it commits with the state it tells of or not at all, and
-// the clock row is held for that one round trip only. A security event has no reduced audience, whatever the entry says.
+// the clock row is held for that one round trip only. A security event has no reduced audience, whatever the entry says. In tests it refuses what the
+// catalogue doesn't know.
 func Append(tx *db.Tx, e Entry) error {
 	if strings.HasPrefix(e.Type, security) {
 		e.Audience.Reduced = nil
@@ -80,6 +81,11 @@ func Append(tx *db.Tx, e Entry) error {
 		var err error
 		if data, err = json.Marshal(e.Data); err != nil {
 			return fmt.Errorf("event %s: %w", e.Type, err)
+		}
+	}
+	if strict {
+		if err := Check(e, data); err != nil {
+			return err
 		}
 	}
 	b := tx.Attached(batchKey{}, func() any {

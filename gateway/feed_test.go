@@ -56,7 +56,7 @@ func TestFeed(t *testing.T) {
 				return err
 			}
 			return events.Append(tx, events.Entry{
-				Type: "security.node.identity-revoked", TenantID: tenant, NodeID: m.nodeID, Actor: "alex", Audience: events.Audience{Full: []string{tenant}},
+				Type: "security.test.identity-revoked", TenantID: tenant, NodeID: m.nodeID, Actor: "alex", Audience: events.Audience{Full: []string{tenant}},
 			})
 		})
 		require.NoError(t, err)

@@ -220,7 +220,7 @@ func TestNodeChanges(t *testing.T) {
 			}
 			for _, n := range made {
 				if err := events.Append(tx, events.Entry{
-					Type: "node.joined", TenantID: "acme", NodeID: n, Actor: "test", Audience: events.Audience{Full: []string{"acme"}},
+					Type: "test.joined", TenantID: "acme", NodeID: n, Actor: "test", Audience: events.Audience{Full: []string{"acme"}},
 				}); err != nil {
 					return err
 				}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
@@ -44,31 +43,9 @@ func (t told) Node(ctx context.Context) (*Node, error) {
 	return t.of.node(ctx, string(t.NodeID))
 }
 
-// NodeCordonEvent is node.cordoned and node.uncordoned.
-type NodeCordonEvent struct {
-	told
-
-	CancelledDrainID node.Text
-}
-
-// NodeDraining is node.draining.
-type NodeDraining struct {
-	told
-
-	DrainID string
-}
-
-// NodeDrained is node.drained.
-type NodeDrained struct {
-	told
-
-	DrainID         string
-	ConfirmedByNode bool
-}
-
 // GenericEvent is an event without a type of its own.
 type GenericEvent struct {
-	told
+	told `json:"-"`
 
 	Data json.RawMessage
 }
@@ -132,26 +109,12 @@ func (t *tellings) add(nodeID string) {
 	}
 }
 
-func typed(e events.Event, of *tellings) (Event, error) {
-	t := told{
+// envelope gives what all families share.
+func (t *tellings) envelope(e events.Event) told {
+	return told{
 		ID: e.ID, Cursor: e.Cursor(), Type: e.Type, At: e.At, NodeID: node.Text(e.NodeID), Actor: e.Actor, Reason: node.Text(e.Reason),
-		RequestID: node.Text(e.RequestID), of: of,
+		RequestID: node.Text(e.RequestID), of: t,
 	}
-	switch e.Type {
-	case "node.cordoned", "node.uncordoned":
-		var d controls.Uncordoned
-		err := read(e, &d)
-		return &NodeCordonEvent{told: t, CancelledDrainID: node.Text(d.CancelledDrainID)}, err
-	case "node.draining":
-		var d controls.Drainage
-		err := read(e, &d)
-		return &NodeDraining{told: t, DrainID: d.DrainID}, err
-	case "node.drained":
-		var d controls.Drained
-		err := read(e, &d)
-		return &NodeDrained{told: t, DrainID: d.DrainID, ConfirmedByNode: d.ConfirmedByNode}, err
-	}
-	return &GenericEvent{told: t, Data: e.Data}, nil
 }
 
 func read(e events.Event, into any) error {

@@ -168,17 +168,17 @@ func TestSecurityEvents(t *testing.T) {
 			})
 		})
 	}
-	write("security.join-token.reused", "")
-	write("security.node.quarantined", n)
+	write("security.test.reused", "")
+	write("security.test.quarantined", n)
 
 	t.Run("The owner gets them and nothing else, from a cursor and of one node", func(t *testing.T) {
 		t.Parallel()
 		all := b.subscribe(query, object{"t": "acme", "after": head})
-		require.Equal(t, object{"type": "security.join-token.reused", "nodeId": nil, "node": nil, "data": object{"alternations": 4.0}}, all.event("securityEvents"))
-		require.Equal(t, "security.node.quarantined", all.event("securityEvents")["type"])
+		require.Equal(t, object{"type": "security.test.reused", "nodeId": nil, "node": nil, "data": object{"alternations": 4.0}}, all.event("securityEvents"))
+		require.Equal(t, "security.test.quarantined", all.event("securityEvents")["type"])
 		one := b.subscribe(query, object{"t": "acme", "n": n, "after": head})
 		e := one.event("securityEvents")
-		require.Equal(t, []any{"security.node.quarantined", object{"id": n}}, []any{e["type"], e["node"]})
+		require.Equal(t, []any{"security.test.quarantined", object{"id": n}}, []any{e["type"], e["node"]})
 	})
 
 	t.Run("A tenant that merely sees the node gets none, and asking for the node is FORBIDDEN", func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestSecurityEvents(t *testing.T) {
 		require.Equal(t, "FORBIDDEN", b.subscribeOn(conn, "3", query, object{"t": "acme"}).refusal())
 		b.do(func(_ context.Context, tx *db.Tx) error { // of a node of its own; what was before it would have come first
 			return events.Append(tx, events.Entry{
-				Type: "security.node.quarantined", TenantID: "other", NodeID: id.New(id.Node), Actor: "marker", Audience: events.Audience{Full: []string{"other"}},
+				Type: "security.test.quarantined", TenantID: "other", NodeID: id.New(id.Node), Actor: "marker", Audience: events.Audience{Full: []string{"other"}},
 			})
 		})
 		conn, err = b.dial(eve, nil)

@@ -69,6 +69,35 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	AllocationEvent struct {
+		Actor         func(childComplexity int) int
+		AllocationID  func(childComplexity int) int
+		At            func(childComplexity int) int
+		Cursor        func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Node          func(childComplexity int) int
+		NodeID        func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		ReservationID func(childComplexity int) int
+		Type          func(childComplexity int) int
+	}
+
+	CertificateSecurityEvent struct {
+		Actor         func(childComplexity int) int
+		At            func(childComplexity int) int
+		ClaimedNodeID func(childComplexity int) int
+		Cursor        func(childComplexity int) int
+		Generation    func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Node          func(childComplexity int) int
+		NodeID        func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		Serial        func(childComplexity int) int
+		Type          func(childComplexity int) int
+	}
+
 	ComputeNode struct {
 		Allocations         func(childComplexity int, live bool, first int, after *string) int
 		Certificates        func(childComplexity int, live bool, first int, after *string) int
@@ -179,6 +208,24 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	EventField struct {
+		Always      func(childComplexity int) int
+		Description func(childComplexity int) int
+		Name        func(childComplexity int) int
+		Reduced     func(childComplexity int) int
+		Type        func(childComplexity int) int
+	}
+
+	EventKind struct {
+		Actor   func(childComplexity int) int
+		Example func(childComplexity int) int
+		Family  func(childComplexity int) int
+		Fields  func(childComplexity int) int
+		Readers func(childComplexity int) int
+		Type    func(childComplexity int) int
+		When    func(childComplexity int) int
+	}
+
 	FleetSummary struct {
 		AsOf            func(childComplexity int) int
 		Connectivity    func(childComplexity int) int
@@ -268,10 +315,45 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	JoinTokenEvent struct {
+		Actor       func(childComplexity int) int
+		At          func(childComplexity int) int
+		Cursor      func(childComplexity int) int
+		ExpiresAt   func(childComplexity int) int
+		ID          func(childComplexity int) int
+		JoinTokenID func(childComplexity int) int
+		Labels      func(childComplexity int) int
+		Node        func(childComplexity int) int
+		NodeID      func(childComplexity int) int
+		PoolID      func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RequestID   func(childComplexity int) int
+		Type        func(childComplexity int) int
+	}
+
 	JoinTokenPayload struct {
 		Changed   func(childComplexity int) int
 		Cursor    func(childComplexity int) int
 		JoinToken func(childComplexity int) int
+	}
+
+	JoinTokenSecurityEvent struct {
+		Actor            func(childComplexity int) int
+		At               func(childComplexity int) int
+		Cursor           func(childComplexity int) int
+		FirstIdentityKey func(childComplexity int) int
+		FirstPrint       func(childComplexity int) int
+		Hostname         func(childComplexity int) int
+		ID               func(childComplexity int) int
+		IdentityKey      func(childComplexity int) int
+		JoinTokenID      func(childComplexity int) int
+		Node             func(childComplexity int) int
+		NodeID           func(childComplexity int) int
+		Print            func(childComplexity int) int
+		Reason           func(childComplexity int) int
+		RequestID        func(childComplexity int) int
+		Type             func(childComplexity int) int
+		UsedBy           func(childComplexity int) int
 	}
 
 	Label struct {
@@ -280,9 +362,21 @@ type ComplexityRoot struct {
 		Value  func(childComplexity int) int
 	}
 
+	LabelPair struct {
+		Key   func(childComplexity int) int
+		Value func(childComplexity int) int
+	}
+
 	LogPosition struct {
 		Head   func(childComplexity int) int
 		Oldest func(childComplexity int) int
+	}
+
+	MachinePrint struct {
+		BootID      func(childComplexity int) int
+		EkHash      func(childComplexity int) int
+		MachineID   func(childComplexity int) int
+		ProductUUID func(childComplexity int) int
 	}
 
 	Mutation struct {
@@ -295,6 +389,19 @@ type ComplexityRoot struct {
 		ReservationCreate  func(childComplexity int, input ReservationCreateInput) int
 		ReservationRelease func(childComplexity int, input ReservationReleaseInput) int
 		TenantCreate       func(childComplexity int, input TenantCreateInput) int
+	}
+
+	NodeAdoptionEvent struct {
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Checks    func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Node      func(childComplexity int) int
+		NodeID    func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RequestID func(childComplexity int) int
+		Type      func(childComplexity int) int
 	}
 
 	NodeCertificate struct {
@@ -326,6 +433,21 @@ type ComplexityRoot struct {
 		AsOf    func(childComplexity int) int
 		Changed func(childComplexity int) int
 		Removed func(childComplexity int) int
+	}
+
+	NodeConditionEvent struct {
+		Active    func(childComplexity int) int
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Condition func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Message   func(childComplexity int) int
+		Node      func(childComplexity int) int
+		NodeID    func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RequestID func(childComplexity int) int
+		Type      func(childComplexity int) int
 	}
 
 	NodeCordonEvent struct {
@@ -374,10 +496,79 @@ type ComplexityRoot struct {
 		Phase   func(childComplexity int) int
 	}
 
+	NodeInventoryEvent struct {
+		Actor       func(childComplexity int) int
+		At          func(childComplexity int) int
+		CPUThreads  func(childComplexity int) int
+		Cursor      func(childComplexity int) int
+		GPUCount    func(childComplexity int) int
+		ID          func(childComplexity int) int
+		LabelCount  func(childComplexity int) int
+		MemoryBytes func(childComplexity int) int
+		Node        func(childComplexity int) int
+		NodeID      func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RequestID   func(childComplexity int) int
+		Type        func(childComplexity int) int
+	}
+
+	NodeJoinEvent struct {
+		Actor          func(childComplexity int) int
+		At             func(childComplexity int) int
+		Cursor         func(childComplexity int) int
+		Generation     func(childComplexity int) int
+		Hostname       func(childComplexity int) int
+		ID             func(childComplexity int) int
+		IdentityKey    func(childComplexity int) int
+		JoinTokenID    func(childComplexity int) int
+		Node           func(childComplexity int) int
+		NodeID         func(childComplexity int) int
+		PreviousPrint  func(childComplexity int) int
+		Print          func(childComplexity int) int
+		Reason         func(childComplexity int) int
+		RequestID      func(childComplexity int) int
+		RevokedSerials func(childComplexity int) int
+		Serial         func(childComplexity int) int
+		Type           func(childComplexity int) int
+	}
+
+	NodeLabelEvent struct {
+		Actor           func(childComplexity int) int
+		At              func(childComplexity int) int
+		Cursor          func(childComplexity int) int
+		ID              func(childComplexity int) int
+		LabelsDisplaced func(childComplexity int) int
+		LabelsSet       func(childComplexity int) int
+		Node            func(childComplexity int) int
+		NodeID          func(childComplexity int) int
+		Reason          func(childComplexity int) int
+		RequestID       func(childComplexity int) int
+		Type            func(childComplexity int) int
+	}
+
 	NodePayload struct {
 		Changed func(childComplexity int) int
 		Cursor  func(childComplexity int) int
 		Node    func(childComplexity int) int
+	}
+
+	NodeSessionEvent struct {
+		Actor        func(childComplexity int) int
+		AgentVersion func(childComplexity int) int
+		At           func(childComplexity int) int
+		BootID       func(childComplexity int) int
+		Cause        func(childComplexity int) int
+		ClockSkewMs  func(childComplexity int) int
+		Cursor       func(childComplexity int) int
+		Gateway      func(childComplexity int) int
+		ID           func(childComplexity int) int
+		Node         func(childComplexity int) int
+		NodeID       func(childComplexity int) int
+		Reason       func(childComplexity int) int
+		RequestID    func(childComplexity int) int
+		SessionID    func(childComplexity int) int
+		Type         func(childComplexity int) int
+		Was          func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -400,6 +591,20 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 		Name      func(childComplexity int) int
 		TenantID  func(childComplexity int) int
+	}
+
+	PoolEvent struct {
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Name      func(childComplexity int) int
+		Node      func(childComplexity int) int
+		NodeID    func(childComplexity int) int
+		PoolID    func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RequestID func(childComplexity int) int
+		Type      func(childComplexity int) int
 	}
 
 	PoolPayload struct {
@@ -425,18 +630,19 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Events       func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
-		FleetSummary func(childComplexity int, tenantID string, filter *node.Filter) int
-		JoinTokens   func(childComplexity int, tenantID string, first int, after *string) int
-		Log          func(childComplexity int, tenantID string) int
-		Node         func(childComplexity int, tenantID string, nodeID string) int
-		Nodes        func(childComplexity int, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) int
-		Pool         func(childComplexity int, tenantID string, poolID string) int
-		Pools        func(childComplexity int, tenantID string) int
-		Reservation  func(childComplexity int, tenantID string, reservationID string) int
-		Reservations func(childComplexity int, tenantID string, filter *ReservationFilter, first int, after *string) int
-		Tenants      func(childComplexity int) int
-		Viewer       func(childComplexity int) int
+		EventCatalogue func(childComplexity int) int
+		Events         func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
+		FleetSummary   func(childComplexity int, tenantID string, filter *node.Filter) int
+		JoinTokens     func(childComplexity int, tenantID string, first int, after *string) int
+		Log            func(childComplexity int, tenantID string) int
+		Node           func(childComplexity int, tenantID string, nodeID string) int
+		Nodes          func(childComplexity int, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) int
+		Pool           func(childComplexity int, tenantID string, poolID string) int
+		Pools          func(childComplexity int, tenantID string) int
+		Reservation    func(childComplexity int, tenantID string, reservationID string) int
+		Reservations   func(childComplexity int, tenantID string, filter *ReservationFilter, first int, after *string) int
+		Tenants        func(childComplexity int) int
+		Viewer         func(childComplexity int) int
 	}
 
 	Reservation struct {
@@ -460,6 +666,22 @@ type ComplexityRoot struct {
 	ReservationEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	ReservationEvent struct {
+		Actor         func(childComplexity int) int
+		AllocationIDs func(childComplexity int) int
+		At            func(childComplexity int) int
+		Cursor        func(childComplexity int) int
+		EndsAt        func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Node          func(childComplexity int) int
+		NodeID        func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		ReservationID func(childComplexity int) int
+		StartsAt      func(childComplexity int) int
+		Type          func(childComplexity int) int
 	}
 
 	ReservationPayload struct {
@@ -506,6 +728,19 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 	}
 
+	TenantEvent struct {
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Node      func(childComplexity int) int
+		NodeID    func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RequestID func(childComplexity int) int
+		TenantID  func(childComplexity int) int
+		Type      func(childComplexity int) int
+	}
+
 	TenantPayload struct {
 		Changed func(childComplexity int) int
 		Cursor  func(childComplexity int) int
@@ -539,6 +774,7 @@ type QueryResolver interface {
 	Node(ctx context.Context, tenantID string, nodeID string) (*Node, error)
 	Nodes(ctx context.Context, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) (*ComputeNodeConnection, error)
 	Events(ctx context.Context, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) (*EventConnection, error)
+	EventCatalogue(ctx context.Context) ([]*EventKind, error)
 	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (*FleetSummary, error)
 	Pools(ctx context.Context, tenantID string) ([]*node.Pool, error)
 	Pool(ctx context.Context, tenantID string, poolID string) (*node.Pool, error)
@@ -672,6 +908,146 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AllocationEdge.Node(childComplexity), true
+
+	case "AllocationEvent.actor":
+		if e.ComplexityRoot.AllocationEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.Actor(childComplexity), true
+	case "AllocationEvent.allocationId":
+		if e.ComplexityRoot.AllocationEvent.AllocationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.AllocationID(childComplexity), true
+	case "AllocationEvent.at":
+		if e.ComplexityRoot.AllocationEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.At(childComplexity), true
+	case "AllocationEvent.cursor":
+		if e.ComplexityRoot.AllocationEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.Cursor(childComplexity), true
+	case "AllocationEvent.id":
+		if e.ComplexityRoot.AllocationEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.ID(childComplexity), true
+	case "AllocationEvent.node":
+		if e.ComplexityRoot.AllocationEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.Node(childComplexity), true
+	case "AllocationEvent.nodeId":
+		if e.ComplexityRoot.AllocationEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.NodeID(childComplexity), true
+	case "AllocationEvent.reason":
+		if e.ComplexityRoot.AllocationEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.Reason(childComplexity), true
+	case "AllocationEvent.requestId":
+		if e.ComplexityRoot.AllocationEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.RequestID(childComplexity), true
+	case "AllocationEvent.reservationId":
+		if e.ComplexityRoot.AllocationEvent.ReservationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.ReservationID(childComplexity), true
+	case "AllocationEvent.type":
+		if e.ComplexityRoot.AllocationEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AllocationEvent.Type(childComplexity), true
+
+	case "CertificateSecurityEvent.actor":
+		if e.ComplexityRoot.CertificateSecurityEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Actor(childComplexity), true
+	case "CertificateSecurityEvent.at":
+		if e.ComplexityRoot.CertificateSecurityEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.At(childComplexity), true
+	case "CertificateSecurityEvent.claimedNodeId":
+		if e.ComplexityRoot.CertificateSecurityEvent.ClaimedNodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.ClaimedNodeID(childComplexity), true
+	case "CertificateSecurityEvent.cursor":
+		if e.ComplexityRoot.CertificateSecurityEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Cursor(childComplexity), true
+	case "CertificateSecurityEvent.generation":
+		if e.ComplexityRoot.CertificateSecurityEvent.Generation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Generation(childComplexity), true
+	case "CertificateSecurityEvent.id":
+		if e.ComplexityRoot.CertificateSecurityEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.ID(childComplexity), true
+	case "CertificateSecurityEvent.node":
+		if e.ComplexityRoot.CertificateSecurityEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Node(childComplexity), true
+	case "CertificateSecurityEvent.nodeId":
+		if e.ComplexityRoot.CertificateSecurityEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.NodeID(childComplexity), true
+	case "CertificateSecurityEvent.reason":
+		if e.ComplexityRoot.CertificateSecurityEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Reason(childComplexity), true
+	case "CertificateSecurityEvent.requestId":
+		if e.ComplexityRoot.CertificateSecurityEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.RequestID(childComplexity), true
+	case "CertificateSecurityEvent.serial":
+		if e.ComplexityRoot.CertificateSecurityEvent.Serial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Serial(childComplexity), true
+	case "CertificateSecurityEvent.type":
+		if e.ComplexityRoot.CertificateSecurityEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CertificateSecurityEvent.Type(childComplexity), true
 
 	case "ComputeNode.allocations":
 		if e.ComplexityRoot.ComputeNode.Allocations == nil {
@@ -1183,6 +1559,80 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
 
+	case "EventField.always":
+		if e.ComplexityRoot.EventField.Always == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventField.Always(childComplexity), true
+	case "EventField.description":
+		if e.ComplexityRoot.EventField.Description == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventField.Description(childComplexity), true
+	case "EventField.name":
+		if e.ComplexityRoot.EventField.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventField.Name(childComplexity), true
+	case "EventField.reduced":
+		if e.ComplexityRoot.EventField.Reduced == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventField.Reduced(childComplexity), true
+	case "EventField.type":
+		if e.ComplexityRoot.EventField.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventField.Type(childComplexity), true
+
+	case "EventKind.actor":
+		if e.ComplexityRoot.EventKind.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Actor(childComplexity), true
+	case "EventKind.example":
+		if e.ComplexityRoot.EventKind.Example == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Example(childComplexity), true
+	case "EventKind.family":
+		if e.ComplexityRoot.EventKind.Family == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Family(childComplexity), true
+	case "EventKind.fields":
+		if e.ComplexityRoot.EventKind.Fields == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Fields(childComplexity), true
+	case "EventKind.readers":
+		if e.ComplexityRoot.EventKind.Readers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Readers(childComplexity), true
+	case "EventKind.type":
+		if e.ComplexityRoot.EventKind.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.Type(childComplexity), true
+	case "EventKind.when":
+		if e.ComplexityRoot.EventKind.When == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventKind.When(childComplexity), true
+
 	case "FleetSummary.asOf":
 		if e.ComplexityRoot.FleetSummary.AsOf == nil {
 			break
@@ -1564,6 +2014,85 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.JoinTokenEdge.Node(childComplexity), true
 
+	case "JoinTokenEvent.actor":
+		if e.ComplexityRoot.JoinTokenEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Actor(childComplexity), true
+	case "JoinTokenEvent.at":
+		if e.ComplexityRoot.JoinTokenEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.At(childComplexity), true
+	case "JoinTokenEvent.cursor":
+		if e.ComplexityRoot.JoinTokenEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Cursor(childComplexity), true
+	case "JoinTokenEvent.expiresAt":
+		if e.ComplexityRoot.JoinTokenEvent.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.ExpiresAt(childComplexity), true
+	case "JoinTokenEvent.id":
+		if e.ComplexityRoot.JoinTokenEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.ID(childComplexity), true
+	case "JoinTokenEvent.joinTokenId":
+		if e.ComplexityRoot.JoinTokenEvent.JoinTokenID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.JoinTokenID(childComplexity), true
+	case "JoinTokenEvent.labels":
+		if e.ComplexityRoot.JoinTokenEvent.Labels == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Labels(childComplexity), true
+	case "JoinTokenEvent.node":
+		if e.ComplexityRoot.JoinTokenEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Node(childComplexity), true
+	case "JoinTokenEvent.nodeId":
+		if e.ComplexityRoot.JoinTokenEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.NodeID(childComplexity), true
+	case "JoinTokenEvent.poolId":
+		if e.ComplexityRoot.JoinTokenEvent.PoolID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.PoolID(childComplexity), true
+	case "JoinTokenEvent.reason":
+		if e.ComplexityRoot.JoinTokenEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Reason(childComplexity), true
+	case "JoinTokenEvent.requestId":
+		if e.ComplexityRoot.JoinTokenEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.RequestID(childComplexity), true
+	case "JoinTokenEvent.type":
+		if e.ComplexityRoot.JoinTokenEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenEvent.Type(childComplexity), true
+
 	case "JoinTokenPayload.changed":
 		if e.ComplexityRoot.JoinTokenPayload.Changed == nil {
 			break
@@ -1582,6 +2111,103 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinTokenPayload.JoinToken(childComplexity), true
+
+	case "JoinTokenSecurityEvent.actor":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Actor(childComplexity), true
+	case "JoinTokenSecurityEvent.at":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.At(childComplexity), true
+	case "JoinTokenSecurityEvent.cursor":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Cursor(childComplexity), true
+	case "JoinTokenSecurityEvent.firstIdentityKey":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.FirstIdentityKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.FirstIdentityKey(childComplexity), true
+	case "JoinTokenSecurityEvent.firstPrint":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.FirstPrint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.FirstPrint(childComplexity), true
+	case "JoinTokenSecurityEvent.hostname":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Hostname == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Hostname(childComplexity), true
+	case "JoinTokenSecurityEvent.id":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.ID(childComplexity), true
+	case "JoinTokenSecurityEvent.identityKey":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.IdentityKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.IdentityKey(childComplexity), true
+	case "JoinTokenSecurityEvent.joinTokenId":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.JoinTokenID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.JoinTokenID(childComplexity), true
+	case "JoinTokenSecurityEvent.node":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Node(childComplexity), true
+	case "JoinTokenSecurityEvent.nodeId":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.NodeID(childComplexity), true
+	case "JoinTokenSecurityEvent.print":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Print == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Print(childComplexity), true
+	case "JoinTokenSecurityEvent.reason":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Reason(childComplexity), true
+	case "JoinTokenSecurityEvent.requestId":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.RequestID(childComplexity), true
+	case "JoinTokenSecurityEvent.type":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Type(childComplexity), true
+	case "JoinTokenSecurityEvent.usedBy":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.UsedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.UsedBy(childComplexity), true
 
 	case "Label.key":
 		if e.ComplexityRoot.Label.Key == nil {
@@ -1602,6 +2228,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Label.Value(childComplexity), true
 
+	case "LabelPair.key":
+		if e.ComplexityRoot.LabelPair.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LabelPair.Key(childComplexity), true
+	case "LabelPair.value":
+		if e.ComplexityRoot.LabelPair.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LabelPair.Value(childComplexity), true
+
 	case "LogPosition.head":
 		if e.ComplexityRoot.LogPosition.Head == nil {
 			break
@@ -1614,6 +2253,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LogPosition.Oldest(childComplexity), true
+
+	case "MachinePrint.bootId":
+		if e.ComplexityRoot.MachinePrint.BootID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MachinePrint.BootID(childComplexity), true
+	case "MachinePrint.ekHash":
+		if e.ComplexityRoot.MachinePrint.EkHash == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MachinePrint.EkHash(childComplexity), true
+	case "MachinePrint.machineId":
+		if e.ComplexityRoot.MachinePrint.MachineID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MachinePrint.MachineID(childComplexity), true
+	case "MachinePrint.productUuid":
+		if e.ComplexityRoot.MachinePrint.ProductUUID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MachinePrint.ProductUUID(childComplexity), true
 
 	case "Mutation.joinTokenCreate":
 		if e.ComplexityRoot.Mutation.JoinTokenCreate == nil {
@@ -1714,6 +2378,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.TenantCreate(childComplexity, args["input"].(TenantCreateInput)), true
+
+	case "NodeAdoptionEvent.actor":
+		if e.ComplexityRoot.NodeAdoptionEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Actor(childComplexity), true
+	case "NodeAdoptionEvent.at":
+		if e.ComplexityRoot.NodeAdoptionEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.At(childComplexity), true
+	case "NodeAdoptionEvent.checks":
+		if e.ComplexityRoot.NodeAdoptionEvent.Checks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Checks(childComplexity), true
+	case "NodeAdoptionEvent.cursor":
+		if e.ComplexityRoot.NodeAdoptionEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Cursor(childComplexity), true
+	case "NodeAdoptionEvent.id":
+		if e.ComplexityRoot.NodeAdoptionEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.ID(childComplexity), true
+	case "NodeAdoptionEvent.node":
+		if e.ComplexityRoot.NodeAdoptionEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Node(childComplexity), true
+	case "NodeAdoptionEvent.nodeId":
+		if e.ComplexityRoot.NodeAdoptionEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.NodeID(childComplexity), true
+	case "NodeAdoptionEvent.reason":
+		if e.ComplexityRoot.NodeAdoptionEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Reason(childComplexity), true
+	case "NodeAdoptionEvent.requestId":
+		if e.ComplexityRoot.NodeAdoptionEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.RequestID(childComplexity), true
+	case "NodeAdoptionEvent.type":
+		if e.ComplexityRoot.NodeAdoptionEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Type(childComplexity), true
 
 	case "NodeCertificate.endedAt":
 		if e.ComplexityRoot.NodeCertificate.EndedAt == nil {
@@ -1832,6 +2557,79 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeChangeBatch.Removed(childComplexity), true
+
+	case "NodeConditionEvent.active":
+		if e.ComplexityRoot.NodeConditionEvent.Active == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Active(childComplexity), true
+	case "NodeConditionEvent.actor":
+		if e.ComplexityRoot.NodeConditionEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Actor(childComplexity), true
+	case "NodeConditionEvent.at":
+		if e.ComplexityRoot.NodeConditionEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.At(childComplexity), true
+	case "NodeConditionEvent.condition":
+		if e.ComplexityRoot.NodeConditionEvent.Condition == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Condition(childComplexity), true
+	case "NodeConditionEvent.cursor":
+		if e.ComplexityRoot.NodeConditionEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Cursor(childComplexity), true
+	case "NodeConditionEvent.id":
+		if e.ComplexityRoot.NodeConditionEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.ID(childComplexity), true
+	case "NodeConditionEvent.message":
+		if e.ComplexityRoot.NodeConditionEvent.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Message(childComplexity), true
+	case "NodeConditionEvent.node":
+		if e.ComplexityRoot.NodeConditionEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Node(childComplexity), true
+	case "NodeConditionEvent.nodeId":
+		if e.ComplexityRoot.NodeConditionEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.NodeID(childComplexity), true
+	case "NodeConditionEvent.reason":
+		if e.ComplexityRoot.NodeConditionEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Reason(childComplexity), true
+	case "NodeConditionEvent.requestId":
+		if e.ComplexityRoot.NodeConditionEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.RequestID(childComplexity), true
+	case "NodeConditionEvent.type":
+		if e.ComplexityRoot.NodeConditionEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeConditionEvent.Type(childComplexity), true
 
 	case "NodeCordonEvent.actor":
 		if e.ComplexityRoot.NodeCordonEvent.Actor == nil {
@@ -2041,6 +2839,255 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.NodeFailure.Phase(childComplexity), true
 
+	case "NodeInventoryEvent.actor":
+		if e.ComplexityRoot.NodeInventoryEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.Actor(childComplexity), true
+	case "NodeInventoryEvent.at":
+		if e.ComplexityRoot.NodeInventoryEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.At(childComplexity), true
+	case "NodeInventoryEvent.cpuThreads":
+		if e.ComplexityRoot.NodeInventoryEvent.CPUThreads == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.CPUThreads(childComplexity), true
+	case "NodeInventoryEvent.cursor":
+		if e.ComplexityRoot.NodeInventoryEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.Cursor(childComplexity), true
+	case "NodeInventoryEvent.gpuCount":
+		if e.ComplexityRoot.NodeInventoryEvent.GPUCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.GPUCount(childComplexity), true
+	case "NodeInventoryEvent.id":
+		if e.ComplexityRoot.NodeInventoryEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.ID(childComplexity), true
+	case "NodeInventoryEvent.labelCount":
+		if e.ComplexityRoot.NodeInventoryEvent.LabelCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.LabelCount(childComplexity), true
+	case "NodeInventoryEvent.memoryBytes":
+		if e.ComplexityRoot.NodeInventoryEvent.MemoryBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.MemoryBytes(childComplexity), true
+	case "NodeInventoryEvent.node":
+		if e.ComplexityRoot.NodeInventoryEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.Node(childComplexity), true
+	case "NodeInventoryEvent.nodeId":
+		if e.ComplexityRoot.NodeInventoryEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.NodeID(childComplexity), true
+	case "NodeInventoryEvent.reason":
+		if e.ComplexityRoot.NodeInventoryEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.Reason(childComplexity), true
+	case "NodeInventoryEvent.requestId":
+		if e.ComplexityRoot.NodeInventoryEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.RequestID(childComplexity), true
+	case "NodeInventoryEvent.type":
+		if e.ComplexityRoot.NodeInventoryEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeInventoryEvent.Type(childComplexity), true
+
+	case "NodeJoinEvent.actor":
+		if e.ComplexityRoot.NodeJoinEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Actor(childComplexity), true
+	case "NodeJoinEvent.at":
+		if e.ComplexityRoot.NodeJoinEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.At(childComplexity), true
+	case "NodeJoinEvent.cursor":
+		if e.ComplexityRoot.NodeJoinEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Cursor(childComplexity), true
+	case "NodeJoinEvent.generation":
+		if e.ComplexityRoot.NodeJoinEvent.Generation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Generation(childComplexity), true
+	case "NodeJoinEvent.hostname":
+		if e.ComplexityRoot.NodeJoinEvent.Hostname == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Hostname(childComplexity), true
+	case "NodeJoinEvent.id":
+		if e.ComplexityRoot.NodeJoinEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.ID(childComplexity), true
+	case "NodeJoinEvent.identityKey":
+		if e.ComplexityRoot.NodeJoinEvent.IdentityKey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.IdentityKey(childComplexity), true
+	case "NodeJoinEvent.joinTokenId":
+		if e.ComplexityRoot.NodeJoinEvent.JoinTokenID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.JoinTokenID(childComplexity), true
+	case "NodeJoinEvent.node":
+		if e.ComplexityRoot.NodeJoinEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Node(childComplexity), true
+	case "NodeJoinEvent.nodeId":
+		if e.ComplexityRoot.NodeJoinEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.NodeID(childComplexity), true
+	case "NodeJoinEvent.previousPrint":
+		if e.ComplexityRoot.NodeJoinEvent.PreviousPrint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.PreviousPrint(childComplexity), true
+	case "NodeJoinEvent.print":
+		if e.ComplexityRoot.NodeJoinEvent.Print == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Print(childComplexity), true
+	case "NodeJoinEvent.reason":
+		if e.ComplexityRoot.NodeJoinEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Reason(childComplexity), true
+	case "NodeJoinEvent.requestId":
+		if e.ComplexityRoot.NodeJoinEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.RequestID(childComplexity), true
+	case "NodeJoinEvent.revokedSerials":
+		if e.ComplexityRoot.NodeJoinEvent.RevokedSerials == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.RevokedSerials(childComplexity), true
+	case "NodeJoinEvent.serial":
+		if e.ComplexityRoot.NodeJoinEvent.Serial == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Serial(childComplexity), true
+	case "NodeJoinEvent.type":
+		if e.ComplexityRoot.NodeJoinEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeJoinEvent.Type(childComplexity), true
+
+	case "NodeLabelEvent.actor":
+		if e.ComplexityRoot.NodeLabelEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.Actor(childComplexity), true
+	case "NodeLabelEvent.at":
+		if e.ComplexityRoot.NodeLabelEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.At(childComplexity), true
+	case "NodeLabelEvent.cursor":
+		if e.ComplexityRoot.NodeLabelEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.Cursor(childComplexity), true
+	case "NodeLabelEvent.id":
+		if e.ComplexityRoot.NodeLabelEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.ID(childComplexity), true
+	case "NodeLabelEvent.labelsDisplaced":
+		if e.ComplexityRoot.NodeLabelEvent.LabelsDisplaced == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.LabelsDisplaced(childComplexity), true
+	case "NodeLabelEvent.labelsSet":
+		if e.ComplexityRoot.NodeLabelEvent.LabelsSet == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.LabelsSet(childComplexity), true
+	case "NodeLabelEvent.node":
+		if e.ComplexityRoot.NodeLabelEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.Node(childComplexity), true
+	case "NodeLabelEvent.nodeId":
+		if e.ComplexityRoot.NodeLabelEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.NodeID(childComplexity), true
+	case "NodeLabelEvent.reason":
+		if e.ComplexityRoot.NodeLabelEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.Reason(childComplexity), true
+	case "NodeLabelEvent.requestId":
+		if e.ComplexityRoot.NodeLabelEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.RequestID(childComplexity), true
+	case "NodeLabelEvent.type":
+		if e.ComplexityRoot.NodeLabelEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.Type(childComplexity), true
+
 	case "NodePayload.changed":
 		if e.ComplexityRoot.NodePayload.Changed == nil {
 			break
@@ -2059,6 +3106,103 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodePayload.Node(childComplexity), true
+
+	case "NodeSessionEvent.actor":
+		if e.ComplexityRoot.NodeSessionEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Actor(childComplexity), true
+	case "NodeSessionEvent.agentVersion":
+		if e.ComplexityRoot.NodeSessionEvent.AgentVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.AgentVersion(childComplexity), true
+	case "NodeSessionEvent.at":
+		if e.ComplexityRoot.NodeSessionEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.At(childComplexity), true
+	case "NodeSessionEvent.bootId":
+		if e.ComplexityRoot.NodeSessionEvent.BootID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.BootID(childComplexity), true
+	case "NodeSessionEvent.cause":
+		if e.ComplexityRoot.NodeSessionEvent.Cause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Cause(childComplexity), true
+	case "NodeSessionEvent.clockSkewMs":
+		if e.ComplexityRoot.NodeSessionEvent.ClockSkewMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.ClockSkewMs(childComplexity), true
+	case "NodeSessionEvent.cursor":
+		if e.ComplexityRoot.NodeSessionEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Cursor(childComplexity), true
+	case "NodeSessionEvent.gateway":
+		if e.ComplexityRoot.NodeSessionEvent.Gateway == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Gateway(childComplexity), true
+	case "NodeSessionEvent.id":
+		if e.ComplexityRoot.NodeSessionEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.ID(childComplexity), true
+	case "NodeSessionEvent.node":
+		if e.ComplexityRoot.NodeSessionEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Node(childComplexity), true
+	case "NodeSessionEvent.nodeId":
+		if e.ComplexityRoot.NodeSessionEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.NodeID(childComplexity), true
+	case "NodeSessionEvent.reason":
+		if e.ComplexityRoot.NodeSessionEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Reason(childComplexity), true
+	case "NodeSessionEvent.requestId":
+		if e.ComplexityRoot.NodeSessionEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.RequestID(childComplexity), true
+	case "NodeSessionEvent.sessionId":
+		if e.ComplexityRoot.NodeSessionEvent.SessionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.SessionID(childComplexity), true
+	case "NodeSessionEvent.type":
+		if e.ComplexityRoot.NodeSessionEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Type(childComplexity), true
+	case "NodeSessionEvent.was":
+		if e.ComplexityRoot.NodeSessionEvent.Was == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.Was(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -2123,6 +3267,73 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Pool.TenantID(childComplexity), true
+
+	case "PoolEvent.actor":
+		if e.ComplexityRoot.PoolEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Actor(childComplexity), true
+	case "PoolEvent.at":
+		if e.ComplexityRoot.PoolEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.At(childComplexity), true
+	case "PoolEvent.cursor":
+		if e.ComplexityRoot.PoolEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Cursor(childComplexity), true
+	case "PoolEvent.id":
+		if e.ComplexityRoot.PoolEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.ID(childComplexity), true
+	case "PoolEvent.name":
+		if e.ComplexityRoot.PoolEvent.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Name(childComplexity), true
+	case "PoolEvent.node":
+		if e.ComplexityRoot.PoolEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Node(childComplexity), true
+	case "PoolEvent.nodeId":
+		if e.ComplexityRoot.PoolEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.NodeID(childComplexity), true
+	case "PoolEvent.poolId":
+		if e.ComplexityRoot.PoolEvent.PoolID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.PoolID(childComplexity), true
+	case "PoolEvent.reason":
+		if e.ComplexityRoot.PoolEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Reason(childComplexity), true
+	case "PoolEvent.requestId":
+		if e.ComplexityRoot.PoolEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.RequestID(childComplexity), true
+	case "PoolEvent.type":
+		if e.ComplexityRoot.PoolEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PoolEvent.Type(childComplexity), true
 
 	case "PoolPayload.changed":
 		if e.ComplexityRoot.PoolPayload.Changed == nil {
@@ -2205,6 +3416,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ProvisionStateCount.ProvisionState(childComplexity), true
 
+	case "Query.eventCatalogue":
+		if e.ComplexityRoot.Query.EventCatalogue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.EventCatalogue(childComplexity), true
 	case "Query.events":
 		if e.ComplexityRoot.Query.Events == nil {
 			break
@@ -2416,6 +3633,85 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ReservationEdge.Node(childComplexity), true
 
+	case "ReservationEvent.actor":
+		if e.ComplexityRoot.ReservationEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.Actor(childComplexity), true
+	case "ReservationEvent.allocationIds":
+		if e.ComplexityRoot.ReservationEvent.AllocationIDs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.AllocationIDs(childComplexity), true
+	case "ReservationEvent.at":
+		if e.ComplexityRoot.ReservationEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.At(childComplexity), true
+	case "ReservationEvent.cursor":
+		if e.ComplexityRoot.ReservationEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.Cursor(childComplexity), true
+	case "ReservationEvent.endsAt":
+		if e.ComplexityRoot.ReservationEvent.EndsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.EndsAt(childComplexity), true
+	case "ReservationEvent.id":
+		if e.ComplexityRoot.ReservationEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.ID(childComplexity), true
+	case "ReservationEvent.node":
+		if e.ComplexityRoot.ReservationEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.Node(childComplexity), true
+	case "ReservationEvent.nodeId":
+		if e.ComplexityRoot.ReservationEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.NodeID(childComplexity), true
+	case "ReservationEvent.reason":
+		if e.ComplexityRoot.ReservationEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.Reason(childComplexity), true
+	case "ReservationEvent.requestId":
+		if e.ComplexityRoot.ReservationEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.RequestID(childComplexity), true
+	case "ReservationEvent.reservationId":
+		if e.ComplexityRoot.ReservationEvent.ReservationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.ReservationID(childComplexity), true
+	case "ReservationEvent.startsAt":
+		if e.ComplexityRoot.ReservationEvent.StartsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.StartsAt(childComplexity), true
+	case "ReservationEvent.type":
+		if e.ComplexityRoot.ReservationEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.Type(childComplexity), true
+
 	case "ReservationPayload.changed":
 		if e.ComplexityRoot.ReservationPayload.Changed == nil {
 			break
@@ -2607,6 +3903,67 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Tenant.ID(childComplexity), true
+
+	case "TenantEvent.actor":
+		if e.ComplexityRoot.TenantEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.Actor(childComplexity), true
+	case "TenantEvent.at":
+		if e.ComplexityRoot.TenantEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.At(childComplexity), true
+	case "TenantEvent.cursor":
+		if e.ComplexityRoot.TenantEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.Cursor(childComplexity), true
+	case "TenantEvent.id":
+		if e.ComplexityRoot.TenantEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.ID(childComplexity), true
+	case "TenantEvent.node":
+		if e.ComplexityRoot.TenantEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.Node(childComplexity), true
+	case "TenantEvent.nodeId":
+		if e.ComplexityRoot.TenantEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.NodeID(childComplexity), true
+	case "TenantEvent.reason":
+		if e.ComplexityRoot.TenantEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.Reason(childComplexity), true
+	case "TenantEvent.requestId":
+		if e.ComplexityRoot.TenantEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.RequestID(childComplexity), true
+	case "TenantEvent.tenantId":
+		if e.ComplexityRoot.TenantEvent.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.TenantID(childComplexity), true
+	case "TenantEvent.type":
+		if e.ComplexityRoot.TenantEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.TenantEvent.Type(childComplexity), true
 
 	case "TenantPayload.changed":
 		if e.ComplexityRoot.TenantPayload.Changed == nil {
@@ -3525,7 +4882,9 @@ interface Event {
   requestId: ID
 }
 
-"node.cordoned: new work is kept off the node. node.uncordoned: no longer; a running drain ended with it."
+# Made from events/catalogue_*.go by just generate: change it there.
+
+"What moved a node's cordon: it keeps new work off the node, and nothing else of it changes."
 type NodeCordonEvent implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
   id: ID!
@@ -3545,11 +4904,11 @@ type NodeCordonEvent implements Event {
   node: ComputeNode
   "The request id that its author sent."
   requestId: ID
-  "The drain that an uncordon ended before the node was empty."
+  "The drain that ended before the node was empty."
   cancelledDrainId: ID
 }
 
-"node.draining: the node is cordoned and its live allocations are waited for."
+"A drain began: the node is cordoned and its live allocations are waited for."
 type NodeDraining implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
   id: ID!
@@ -3569,11 +4928,11 @@ type NodeDraining implements Event {
   node: ComputeNode
   "The request id that its author sent."
   requestId: ID
-  "The drain that began."
+  "The drain."
   drainId: ID!
 }
 
-"node.drained: the node held no live allocation. It stays cordoned."
+"A drain ended: the node held no live allocation. It stays cordoned."
 type NodeDrained implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
   id: ID!
@@ -3585,19 +4944,403 @@ type NodeDrained implements Event {
   at: DateTime!
   "The node it is about."
   nodeId: ID
-  "The drain controller."
+  "Who did it; 'operator' for tenants that don't own the node."
   actor: String!
-  "The reason that the drain's author gave."
+  "The reason its author gave."
   reason: String
   "The node as it is now; null when the caller no longer sees it."
   node: ComputeNode
-  "Always null: a controller sends no request id."
+  "The request id that its author sent."
   requestId: ID
-  "The drain that ended."
+  "The drain."
   drainId: ID!
   "Whether the node itself reported, in its present session and lately, that nothing runs."
   confirmedByNode: Boolean!
 }
+
+"What moved a node's labels."
+type NodeLabelEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.labeled."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The labels that came or have another value."
+  labelsSet: [LabelPair!]
+  "The operator's labels that went since inventory or the system owns their key."
+  labelsDisplaced: [LabelPair!]
+}
+
+"A machine joined by a token, as a new node or as one that is known."
+type NodeJoinEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.joined or node.rejoined."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The fingerprint of the machine's identity."
+  identityKey: String
+  "The identity's generation that the certificate is of."
+  generation: Int
+  "The certificate's serial number."
+  serial: String
+  "The join token."
+  joinTokenId: ID
+  "The name that the machine gives itself."
+  hostname: String
+  "What tells this machine from others."
+  print: MachinePrint
+  "What told the machine that held the identity before."
+  previousPrint: MachinePrint
+  "The certificates from before that are revoked now."
+  revokedSerials: [String!]
+}
+
+"What became of a node's acceptance checks."
+type NodeAdoptionEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.adopted."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The checks that passed."
+  checks: [String!]
+}
+
+"A node's daemon measured something new."
+type NodeInventoryEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.inventory."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "How many GPUs it shows."
+  gpuCount: Int
+  "How many threads its processors run."
+  cpuThreads: Int
+  "How much memory it has."
+  memoryBytes: Int
+  "How many labels come of it."
+  labelCount: Int
+}
+
+"A condition of a node came or went."
+type NodeConditionEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.condition."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "Its name; the reason that keeps new work off is condition:<name>."
+  condition: String
+  "Whether it came; false when it went."
+  active: Boolean
+  "What is wrong, and what to do."
+  message: String
+}
+
+"What became of a node's session with the control plane. It says nothing of the node's work."
+type NodeSessionEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.connected, node.disconnected or node.reconnected."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The session."
+  sessionId: ID
+  "The gateway that holds it."
+  gateway: String
+  "The machine's boot, as its kernel names it."
+  bootId: String
+  "The daemon's version."
+  agentVersion: String
+  "The machine's clock minus the control plane's, in milliseconds."
+  clockSkewMs: Int
+  "Why it ended."
+  cause: String
+  "What its connectivity had come to."
+  was: Connectivity
+}
+
+"A reservation was made or released."
+type ReservationEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "reservation.created or reservation.released."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The reservation."
+  reservationId: ID
+  "Its allocations."
+  allocationIds: [ID!]
+  "When its interval begins."
+  startsAt: DateTime
+  "When its interval ends; none when it is open-ended."
+  endsAt: DateTime
+}
+
+"An allocation's interval began or ended."
+type AllocationEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "allocation.ended or allocation.started."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The reservation."
+  reservationId: ID
+  "The allocation."
+  allocationId: ID
+}
+
+"A tenant was made."
+type TenantEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "tenant.created."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The tenant."
+  tenantId: ID
+}
+
+"A pool was made."
+type PoolEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "pool.created."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The pool."
+  poolId: ID
+  "Its name."
+  name: String
+}
+
+"A join token was made or revoked. Its secret is in no event."
+type JoinTokenEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "join-token.created or join-token.revoked."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The join token."
+  joinTokenId: ID
+  "The pool that its machines come into."
+  poolId: ID
+  "When it ends."
+  expiresAt: DateTime
+  "The labels that its machines get."
+  labels: [LabelPair!]
+}
+
+"A node's certificate was used in a way that nobody should."
+type CertificateSecurityEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "security.node.identity-mismatch or security.node.superseded-certificate-used."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The certificate's serial number."
+  serial: String
+  "The identity's generation that the certificate is of."
+  generation: Int
+  "The node that it says it is; empty when that is no node's id."
+  claimedNodeId: String
+}
+
+"A join token that is used up was shown again, by another machine."
+type JoinTokenSecurityEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "security.join-token.reused."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The join token."
+  joinTokenId: ID
+  "The node that used it."
+  usedBy: ID
+  "The identity that used it."
+  firstIdentityKey: String
+  "The machine that used it."
+  firstPrint: MachinePrint
+  "The identity that shows it now."
+  identityKey: String
+  "The machine that shows it now."
+  print: MachinePrint
+  "The name that the machine gives itself."
+  hostname: String
+}
+
+# So far from the catalogue.
 
 "Any other event; its fields are in data."
 type GenericEvent implements Event {
@@ -3621,6 +5364,70 @@ type GenericEvent implements Event {
   requestId: ID
   "The event's fields."
   data: JSON!
+}
+
+"A label: its key and its value."
+type LabelPair {
+  "The key."
+  key: String!
+  "The value; it may be empty."
+  value: String!
+}
+
+"What tells a machine from others. A part that the machine doesn't give is empty."
+type MachinePrint {
+  "The id that its installation has."
+  machineId: String!
+  "The id that its board has."
+  productUuid: String!
+  "The hash of its TPM's endorsement key."
+  ekHash: String!
+  "Its boot."
+  bootId: String!
+}
+
+"Who may read the events of a type."
+enum EventReaders {
+  "The tenant that owns what it is about, and nobody else."
+  OWNER
+  "The node's owner the whole; every other tenant that sees the node, reduced."
+  NODE_TENANTS
+  "The whole for the tenant whose booking it is; reduced for the node's owner."
+  HOLDER
+  "The node's owner, for who holds the action compute:nodes:security-events there."
+  SECURITY
+}
+
+"What is known of one type of event."
+type EventKind {
+  "The dotted name."
+  type: String!
+  "The object type that carries it."
+  family: String!
+  "When it is written."
+  when: String!
+  "Who stands in its actor."
+  actor: String!
+  "Who may read it."
+  readers: EventReaders!
+  "What it carries beside what every event has."
+  fields: [EventField!]!
+  "An event of the type with each of its fields, as JSON."
+  example: String!
+}
+
+"A field of a type of event."
+type EventField {
+  "Its name in the family."
+  name: String!
+  "Its type."
+  type: String!
+  "Whether every event of the type that you see as a whole has it."
+  always: Boolean!
+  "Whether tenants that don't own the node read it too."
+  reduced: Boolean!
+  "What it is."
+  description: String!
 }
 
 "Which nodes to list: all conditions must hold."
@@ -3725,6 +5532,8 @@ type Query {
     "Where the page before ended."
     after: Cursor
   ): EventConnection!
+  "What is known of each type of event, by type: for everybody who is signed in."
+  eventCatalogue: [EventKind!]!
   "How the nodes that the tenant sees stand, by every axis and by pool."
   fleetSummary("The tenant that asks." tenantId: ID!, "Which of them." filter: NodeFilter): FleetSummary!
   "The tenant's pools, by name."
@@ -4303,6 +6112,42 @@ func (ec *executionContext) childFields_EventEdge(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_EventField(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_EventField_name(ctx, field)
+	case "type":
+		return ec.fieldContext_EventField_type(ctx, field)
+	case "always":
+		return ec.fieldContext_EventField_always(ctx, field)
+	case "reduced":
+		return ec.fieldContext_EventField_reduced(ctx, field)
+	case "description":
+		return ec.fieldContext_EventField_description(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EventField", field.Name)
+}
+
+func (ec *executionContext) childFields_EventKind(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "type":
+		return ec.fieldContext_EventKind_type(ctx, field)
+	case "family":
+		return ec.fieldContext_EventKind_family(ctx, field)
+	case "when":
+		return ec.fieldContext_EventKind_when(ctx, field)
+	case "actor":
+		return ec.fieldContext_EventKind_actor(ctx, field)
+	case "readers":
+		return ec.fieldContext_EventKind_readers(ctx, field)
+	case "fields":
+		return ec.fieldContext_EventKind_fields(ctx, field)
+	case "example":
+		return ec.fieldContext_EventKind_example(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EventKind", field.Name)
+}
+
 func (ec *executionContext) childFields_FleetSummary(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "total":
@@ -4479,6 +6324,16 @@ func (ec *executionContext) childFields_Label(ctx context.Context, field graphql
 	return nil, fmt.Errorf("no field named %q was found under type Label", field.Name)
 }
 
+func (ec *executionContext) childFields_LabelPair(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "key":
+		return ec.fieldContext_LabelPair_key(ctx, field)
+	case "value":
+		return ec.fieldContext_LabelPair_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LabelPair", field.Name)
+}
+
 func (ec *executionContext) childFields_LogPosition(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "head":
@@ -4487,6 +6342,20 @@ func (ec *executionContext) childFields_LogPosition(ctx context.Context, field g
 		return ec.fieldContext_LogPosition_oldest(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LogPosition", field.Name)
+}
+
+func (ec *executionContext) childFields_MachinePrint(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "machineId":
+		return ec.fieldContext_MachinePrint_machineId(ctx, field)
+	case "productUuid":
+		return ec.fieldContext_MachinePrint_productUuid(ctx, field)
+	case "ekHash":
+		return ec.fieldContext_MachinePrint_ekHash(ctx, field)
+	case "bootId":
+		return ec.fieldContext_MachinePrint_bootId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MachinePrint", field.Name)
 }
 
 func (ec *executionContext) childFields_NodeCertificate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6177,6 +8046,553 @@ func (ec *executionContext) fieldContext_AllocationEdge_node(_ context.Context, 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _AllocationEvent_id(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AllocationEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _AllocationEvent_type(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _AllocationEvent_at(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _AllocationEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AllocationEvent_actor(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _AllocationEvent_reason(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _AllocationEvent_node(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AllocationEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AllocationEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AllocationEvent_reservationId(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_reservationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReservationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_reservationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AllocationEvent_allocationId(ctx context.Context, field graphql.CollectedField, obj *AllocationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AllocationEvent_allocationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AllocationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AllocationEvent_allocationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AllocationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_id(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_type(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_at(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_actor(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_reason(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_node(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CertificateSecurityEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_serial(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_serial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Serial, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_serial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_generation(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_generation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Generation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_generation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CertificateSecurityEvent_claimedNodeId(ctx context.Context, field graphql.CollectedField, obj *CertificateSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CertificateSecurityEvent_claimedNodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClaimedNodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CertificateSecurityEvent_claimedNodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CertificateSecurityEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _ComputeNode_id(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
@@ -8319,6 +10735,291 @@ func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _EventField_name(ctx context.Context, field graphql.CollectedField, obj *EventField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventField_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventField_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventField", field, true, false, "String")
+}
+
+func (ec *executionContext) _EventField_type(ctx context.Context, field graphql.CollectedField, obj *EventField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventField_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventField_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventField", field, true, false, "String")
+}
+
+func (ec *executionContext) _EventField_always(ctx context.Context, field graphql.CollectedField, obj *EventField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventField_always(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Always, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventField_always(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventField", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _EventField_reduced(ctx context.Context, field graphql.CollectedField, obj *EventField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventField_reduced(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reduced, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventField_reduced(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventField", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _EventField_description(ctx context.Context, field graphql.CollectedField, obj *EventField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventField_description(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Description(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventField_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventField", field, true, false, "String")
+}
+
+func (ec *executionContext) _EventKind_type(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, false, false, "String")
+}
+
+func (ec *executionContext) _EventKind_family(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_family(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Family, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_family(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, false, false, "String")
+}
+
+func (ec *executionContext) _EventKind_when(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_when(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.When, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_when(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, false, false, "String")
+}
+
+func (ec *executionContext) _EventKind_actor(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, false, false, "String")
+}
+
+func (ec *executionContext) _EventKind_readers(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_readers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Readers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Readers) graphql.Marshaler {
+			return ec.marshalNEventReaders2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐReaders(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_readers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, false, false, "EventReaders")
+}
+
+func (ec *executionContext) _EventKind_fields(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_fields(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fields(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*EventField) graphql.Marshaler {
+			return ec.marshalNEventField2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventFieldᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_fields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventKind",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventField(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventKind_example(ctx context.Context, field graphql.CollectedField, obj *EventKind) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventKind_example(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Example()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventKind_example(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventKind", field, true, false, "String")
+}
+
 func (ec *executionContext) _FleetSummary_total(ctx context.Context, field graphql.CollectedField, obj *FleetSummary) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9871,6 +12572,323 @@ func (ec *executionContext) fieldContext_JoinTokenEdge_node(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _JoinTokenEvent_id(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _JoinTokenEvent_type(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenEvent_at(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _JoinTokenEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenEvent_actor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenEvent_reason(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenEvent_node(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenEvent_joinTokenId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_joinTokenId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.JoinTokenID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_joinTokenId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenEvent_poolId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_poolId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PoolID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_poolId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenEvent_expiresAt(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _JoinTokenEvent_labels(ctx context.Context, field graphql.CollectedField, obj *JoinTokenEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenEvent_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LabelPair) graphql.Marshaler {
+			return ec.marshalOLabelPair2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPairᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenEvent_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LabelPair(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _JoinTokenPayload_joinToken(ctx context.Context, field graphql.CollectedField, obj *JoinTokenPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9949,6 +12967,401 @@ func (ec *executionContext) fieldContext_JoinTokenPayload_cursor(_ context.Conte
 	return graphql.NewScalarFieldContext("JoinTokenPayload", field, false, false, "Cursor")
 }
 
+func (ec *executionContext) _JoinTokenSecurityEvent_id(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_type(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_at(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_actor(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_reason(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_node(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenSecurityEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_joinTokenId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_joinTokenId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.JoinTokenID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_joinTokenId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_usedBy(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_usedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UsedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_usedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_firstIdentityKey(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_firstIdentityKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstIdentityKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstIdentityKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_firstPrint(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_firstPrint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstPrint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstPrint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenSecurityEvent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MachinePrint(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_identityKey(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_identityKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IdentityKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_identityKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_print(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_print(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Print, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_print(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenSecurityEvent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MachinePrint(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_hostname(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_hostname(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hostname, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_hostname(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
 func (ec *executionContext) _Label_key(ctx context.Context, field graphql.CollectedField, obj *node.Label) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10018,6 +13431,52 @@ func (ec *executionContext) fieldContext_Label_source(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Label", field, false, false, "LabelSource")
 }
 
+func (ec *executionContext) _LabelPair_key(ctx context.Context, field graphql.CollectedField, obj *LabelPair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LabelPair_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LabelPair_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LabelPair", field, false, false, "String")
+}
+
+func (ec *executionContext) _LabelPair_value(ctx context.Context, field graphql.CollectedField, obj *LabelPair) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LabelPair_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LabelPair_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LabelPair", field, false, false, "String")
+}
+
 func (ec *executionContext) _LogPosition_head(ctx context.Context, field graphql.CollectedField, obj *LogPosition) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10062,6 +13521,98 @@ func (ec *executionContext) _LogPosition_oldest(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_LogPosition_oldest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LogPosition", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _MachinePrint_machineId(ctx context.Context, field graphql.CollectedField, obj *MachinePrint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MachinePrint_machineId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MachineID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MachinePrint_machineId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MachinePrint", field, false, false, "String")
+}
+
+func (ec *executionContext) _MachinePrint_productUuid(ctx context.Context, field graphql.CollectedField, obj *MachinePrint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MachinePrint_productUuid(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProductUUID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MachinePrint_productUuid(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MachinePrint", field, false, false, "String")
+}
+
+func (ec *executionContext) _MachinePrint_ekHash(ctx context.Context, field graphql.CollectedField, obj *MachinePrint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MachinePrint_ekHash(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EkHash, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MachinePrint_ekHash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MachinePrint", field, false, false, "String")
+}
+
+func (ec *executionContext) _MachinePrint_bootId(ctx context.Context, field graphql.CollectedField, obj *MachinePrint) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MachinePrint_bootId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BootID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MachinePrint_bootId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MachinePrint", field, false, false, "String")
 }
 
 func (ec *executionContext) _Mutation_nodeCordon(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -10458,6 +14009,245 @@ func (ec *executionContext) fieldContext_Mutation_poolCreate(ctx context.Context
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeAdoptionEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_checks(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_checks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Checks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_checks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _NodeCertificate_serial(ctx context.Context, field graphql.CollectedField, obj *NodeCertificate) (ret graphql.Marshaler) {
@@ -10942,6 +14732,291 @@ func (ec *executionContext) fieldContext_NodeChangeBatch_asOf(_ context.Context,
 	return graphql.NewScalarFieldContext("NodeChangeBatch", field, false, false, "Cursor")
 }
 
+func (ec *executionContext) _NodeConditionEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeConditionEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeConditionEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeConditionEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeConditionEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeConditionEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeConditionEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeConditionEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeConditionEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeConditionEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeConditionEvent_condition(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_condition(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Condition, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_condition(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeConditionEvent_active(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_active(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Active, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_active(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _NodeConditionEvent_message(ctx context.Context, field graphql.CollectedField, obj *NodeConditionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeConditionEvent_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeConditionEvent_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeConditionEvent", field, false, false, "String")
+}
+
 func (ec *executionContext) _NodeCordonEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeCordonEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11170,8 +15245,8 @@ func (ec *executionContext) _NodeCordonEvent_cancelledDrainId(ctx context.Contex
 			return obj.CancelledDrainID, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
-			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
 		false,
@@ -11751,6 +15826,1012 @@ func (ec *executionContext) fieldContext_NodeFailure_at(_ context.Context, field
 	return graphql.NewScalarFieldContext("NodeFailure", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _NodeInventoryEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeInventoryEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeInventoryEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_gpuCount(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_gpuCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GPUCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_gpuCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_cpuThreads(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_cpuThreads(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CPUThreads, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_cpuThreads(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_memoryBytes(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_memoryBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MemoryBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_memoryBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeInventoryEvent_labelCount(ctx context.Context, field graphql.CollectedField, obj *NodeInventoryEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeInventoryEvent_labelCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LabelCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeInventoryEvent_labelCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeInventoryEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeJoinEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeJoinEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeJoinEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeJoinEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeJoinEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeJoinEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeJoinEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeJoinEvent_identityKey(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_identityKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IdentityKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_identityKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_generation(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_generation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Generation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_generation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeJoinEvent_serial(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_serial(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Serial, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_serial(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_joinTokenId(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_joinTokenId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.JoinTokenID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_joinTokenId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeJoinEvent_hostname(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_hostname(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hostname, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_hostname(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeJoinEvent_print(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_print(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Print, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_print(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeJoinEvent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MachinePrint(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeJoinEvent_previousPrint(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_previousPrint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PreviousPrint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_previousPrint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeJoinEvent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MachinePrint(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeJoinEvent_revokedSerials(ctx context.Context, field graphql.CollectedField, obj *NodeJoinEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeJoinEvent_revokedSerials(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedSerials, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeJoinEvent_revokedSerials(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeJoinEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeLabelEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeLabelEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeLabelEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeLabelEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeLabelEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeLabelEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeLabelEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeLabelEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeLabelEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeLabelEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeLabelEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeLabelEvent_labelsSet(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_labelsSet(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LabelsSet(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LabelPair) graphql.Marshaler {
+			return ec.marshalOLabelPair2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPairᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_labelsSet(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeLabelEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LabelPair(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeLabelEvent_labelsDisplaced(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_labelsDisplaced(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LabelsDisplaced(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LabelPair) graphql.Marshaler {
+			return ec.marshalOLabelPair2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPairᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_labelsDisplaced(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeLabelEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LabelPair(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _NodePayload_node(ctx context.Context, field graphql.CollectedField, obj *NodePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11827,6 +16908,383 @@ func (ec *executionContext) _NodePayload_cursor(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_NodePayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodePayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeSessionEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSessionEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeSessionEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeSessionEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSessionEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeSessionEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeSessionEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSessionEvent_sessionId(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_sessionId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SessionID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_sessionId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSessionEvent_gateway(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_gateway(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Gateway, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_gateway(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_bootId(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_bootId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BootID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_bootId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_agentVersion(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_agentVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AgentVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_agentVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_clockSkewMs(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_clockSkewMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClockSkewMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_clockSkewMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeSessionEvent_cause(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeSessionEvent_was(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_was(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Was, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *node.Connectivity) graphql.Marshaler {
+			return ec.marshalOConnectivity2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_was(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "Connectivity")
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -12057,6 +17515,268 @@ func (ec *executionContext) _Pool_createdAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Pool_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Pool", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _PoolEvent_id(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _PoolEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _PoolEvent_type(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _PoolEvent_at(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _PoolEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _PoolEvent_actor(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _PoolEvent_reason(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _PoolEvent_node(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PoolEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PoolEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _PoolEvent_poolId(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_poolId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PoolID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_poolId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _PoolEvent_name(ctx context.Context, field graphql.CollectedField, obj *PoolEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PoolEvent_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PoolEvent_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PoolEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _PoolPayload_pool(ctx context.Context, field graphql.CollectedField, obj *PoolPayload) (ret graphql.Marshaler) {
@@ -12607,6 +18327,38 @@ func (ec *executionContext) fieldContext_Query_events(ctx context.Context, field
 	if fc.Args, err = ec.field_Query_events_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_eventCatalogue(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_eventCatalogue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().EventCatalogue(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*EventKind) graphql.Marshaler {
+			return ec.marshalNEventKind2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventKindᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_eventCatalogue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventKind(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -13350,6 +19102,314 @@ func (ec *executionContext) fieldContext_ReservationEdge_node(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _ReservationEvent_id(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReservationEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _ReservationEvent_type(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReservationEvent_at(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReservationEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReservationEvent_actor(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReservationEvent_reason(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReservationEvent_node(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReservationEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReservationEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReservationEvent_reservationId(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_reservationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReservationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_reservationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReservationEvent_allocationIds(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_allocationIds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AllocationIDs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_allocationIds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReservationEvent_startsAt(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_startsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_startsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReservationEvent_endsAt(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_endsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_endsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _ReservationPayload_reservation(ctx context.Context, field graphql.CollectedField, obj *ReservationPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14081,6 +20141,245 @@ func (ec *executionContext) _Tenant_createdAt(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_Tenant_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Tenant", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _TenantEvent_id(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _TenantEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _TenantEvent_type(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _TenantEvent_at(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _TenantEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _TenantEvent_actor(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _TenantEvent_reason(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _TenantEvent_node(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TenantEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TenantEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _TenantEvent_tenantId(ctx context.Context, field graphql.CollectedField, obj *TenantEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TenantEvent_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TenantEvent_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TenantEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _TenantPayload_tenant(ctx context.Context, field graphql.CollectedField, obj *TenantPayload) (ret graphql.Marshaler) {
@@ -16218,6 +22517,55 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case TenantEvent:
+		return ec._TenantEvent(ctx, sel, &obj)
+	case *TenantEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._TenantEvent(ctx, sel, obj)
+	case ReservationEvent:
+		return ec._ReservationEvent(ctx, sel, &obj)
+	case *ReservationEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ReservationEvent(ctx, sel, obj)
+	case PoolEvent:
+		return ec._PoolEvent(ctx, sel, &obj)
+	case *PoolEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._PoolEvent(ctx, sel, obj)
+	case NodeSessionEvent:
+		return ec._NodeSessionEvent(ctx, sel, &obj)
+	case *NodeSessionEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeSessionEvent(ctx, sel, obj)
+	case NodeLabelEvent:
+		return ec._NodeLabelEvent(ctx, sel, &obj)
+	case *NodeLabelEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeLabelEvent(ctx, sel, obj)
+	case NodeJoinEvent:
+		return ec._NodeJoinEvent(ctx, sel, &obj)
+	case *NodeJoinEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeJoinEvent(ctx, sel, obj)
+	case NodeInventoryEvent:
+		return ec._NodeInventoryEvent(ctx, sel, &obj)
+	case *NodeInventoryEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeInventoryEvent(ctx, sel, obj)
 	case NodeDraining:
 		return ec._NodeDraining(ctx, sel, &obj)
 	case *NodeDraining:
@@ -16239,6 +22587,34 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			return graphql.Null
 		}
 		return ec._NodeCordonEvent(ctx, sel, obj)
+	case NodeConditionEvent:
+		return ec._NodeConditionEvent(ctx, sel, &obj)
+	case *NodeConditionEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeConditionEvent(ctx, sel, obj)
+	case NodeAdoptionEvent:
+		return ec._NodeAdoptionEvent(ctx, sel, &obj)
+	case *NodeAdoptionEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeAdoptionEvent(ctx, sel, obj)
+	case JoinTokenSecurityEvent:
+		return ec._JoinTokenSecurityEvent(ctx, sel, &obj)
+	case *JoinTokenSecurityEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._JoinTokenSecurityEvent(ctx, sel, obj)
+	case JoinTokenEvent:
+		return ec._JoinTokenEvent(ctx, sel, &obj)
+	case *JoinTokenEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._JoinTokenEvent(ctx, sel, obj)
 	case GenericEvent:
 		return ec._GenericEvent(ctx, sel, &obj)
 	case *GenericEvent:
@@ -16246,6 +22622,20 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			return graphql.Null
 		}
 		return ec._GenericEvent(ctx, sel, obj)
+	case CertificateSecurityEvent:
+		return ec._CertificateSecurityEvent(ctx, sel, &obj)
+	case *CertificateSecurityEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._CertificateSecurityEvent(ctx, sel, obj)
+	case AllocationEvent:
+		return ec._AllocationEvent(ctx, sel, &obj)
+	case *AllocationEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._AllocationEvent(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -16405,6 +22795,179 @@ func (ec *executionContext) _AllocationEdge(ctx context.Context, sel ast.Selecti
 			out.Values[i] = ec._AllocationEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var allocationEventImplementors = []string{"AllocationEvent", "Event"}
+
+func (ec *executionContext) _AllocationEvent(ctx context.Context, sel ast.SelectionSet, obj *AllocationEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, allocationEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AllocationEvent")
+		case "id":
+			out.Values[i] = ec._AllocationEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._AllocationEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._AllocationEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._AllocationEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._AllocationEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._AllocationEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._AllocationEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._AllocationEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._AllocationEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reservationId":
+			out.Values[i] = ec._AllocationEvent_reservationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "allocationId":
+			out.Values[i] = ec._AllocationEvent_allocationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var certificateSecurityEventImplementors = []string{"CertificateSecurityEvent", "Event"}
+
+func (ec *executionContext) _CertificateSecurityEvent(ctx context.Context, sel ast.SelectionSet, obj *CertificateSecurityEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, certificateSecurityEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CertificateSecurityEvent")
+		case "id":
+			out.Values[i] = ec._CertificateSecurityEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._CertificateSecurityEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._CertificateSecurityEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._CertificateSecurityEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._CertificateSecurityEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._CertificateSecurityEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._CertificateSecurityEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._CertificateSecurityEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._CertificateSecurityEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "serial":
+			out.Values[i] = ec._CertificateSecurityEvent_serial(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "generation":
+			out.Values[i] = ec._CertificateSecurityEvent_generation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "claimedNodeId":
+			out.Values[i] = ec._CertificateSecurityEvent_claimedNodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -17118,6 +23681,122 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var eventFieldImplementors = []string{"EventField"}
+
+func (ec *executionContext) _EventField(ctx context.Context, sel ast.SelectionSet, obj *EventField) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventFieldImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EventField")
+		case "name":
+			out.Values[i] = ec._EventField_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "type":
+			out.Values[i] = ec._EventField_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "always":
+			out.Values[i] = ec._EventField_always(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reduced":
+			out.Values[i] = ec._EventField_reduced(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "description":
+			out.Values[i] = ec._EventField_description(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var eventKindImplementors = []string{"EventKind"}
+
+func (ec *executionContext) _EventKind(ctx context.Context, sel ast.SelectionSet, obj *EventKind) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventKindImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EventKind")
+		case "type":
+			out.Values[i] = ec._EventKind_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "family":
+			out.Values[i] = ec._EventKind_family(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "when":
+			out.Values[i] = ec._EventKind_when(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._EventKind_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "readers":
+			out.Values[i] = ec._EventKind_readers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fields":
+			out.Values[i] = ec._EventKind_fields(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "example":
+			out.Values[i] = ec._EventKind_example(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var fleetSummaryImplementors = []string{"FleetSummary"}
 
 func (ec *executionContext) _FleetSummary(ctx context.Context, sel ast.SelectionSet, obj *FleetSummary) graphql.Marshaler {
@@ -17682,6 +24361,100 @@ func (ec *executionContext) _JoinTokenEdge(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var joinTokenEventImplementors = []string{"JoinTokenEvent", "Event"}
+
+func (ec *executionContext) _JoinTokenEvent(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, joinTokenEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JoinTokenEvent")
+		case "id":
+			out.Values[i] = ec._JoinTokenEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._JoinTokenEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._JoinTokenEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._JoinTokenEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._JoinTokenEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._JoinTokenEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._JoinTokenEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._JoinTokenEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._JoinTokenEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "joinTokenId":
+			out.Values[i] = ec._JoinTokenEvent_joinTokenId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "poolId":
+			out.Values[i] = ec._JoinTokenEvent_poolId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "expiresAt":
+			out.Values[i] = ec._JoinTokenEvent_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "labels":
+			out.Values[i] = ec._JoinTokenEvent_labels(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var joinTokenPayloadImplementors = []string{"JoinTokenPayload"}
 
 func (ec *executionContext) _JoinTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenPayload) graphql.Marshaler {
@@ -17707,6 +24480,115 @@ func (ec *executionContext) _JoinTokenPayload(ctx context.Context, sel ast.Selec
 			out.Values[i] = ec._JoinTokenPayload_cursor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var joinTokenSecurityEventImplementors = []string{"JoinTokenSecurityEvent", "Event"}
+
+func (ec *executionContext) _JoinTokenSecurityEvent(ctx context.Context, sel ast.SelectionSet, obj *JoinTokenSecurityEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, joinTokenSecurityEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("JoinTokenSecurityEvent")
+		case "id":
+			out.Values[i] = ec._JoinTokenSecurityEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._JoinTokenSecurityEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._JoinTokenSecurityEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._JoinTokenSecurityEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._JoinTokenSecurityEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._JoinTokenSecurityEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._JoinTokenSecurityEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._JoinTokenSecurityEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._JoinTokenSecurityEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "joinTokenId":
+			out.Values[i] = ec._JoinTokenSecurityEvent_joinTokenId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "usedBy":
+			out.Values[i] = ec._JoinTokenSecurityEvent_usedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstIdentityKey":
+			out.Values[i] = ec._JoinTokenSecurityEvent_firstIdentityKey(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstPrint":
+			out.Values[i] = ec._JoinTokenSecurityEvent_firstPrint(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "identityKey":
+			out.Values[i] = ec._JoinTokenSecurityEvent_identityKey(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "print":
+			out.Values[i] = ec._JoinTokenSecurityEvent_print(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hostname":
+			out.Values[i] = ec._JoinTokenSecurityEvent_hostname(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -17768,6 +24650,44 @@ func (ec *executionContext) _Label(ctx context.Context, sel ast.SelectionSet, ob
 	return out
 }
 
+var labelPairImplementors = []string{"LabelPair"}
+
+func (ec *executionContext) _LabelPair(ctx context.Context, sel ast.SelectionSet, obj *LabelPair) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, labelPairImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LabelPair")
+		case "key":
+			out.Values[i] = ec._LabelPair_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._LabelPair_value(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var logPositionImplementors = []string{"LogPosition"}
 
 func (ec *executionContext) _LogPosition(ctx context.Context, sel ast.SelectionSet, obj *LogPosition) graphql.Marshaler {
@@ -17786,6 +24706,54 @@ func (ec *executionContext) _LogPosition(ctx context.Context, sel ast.SelectionS
 			}
 		case "oldest":
 			out.Values[i] = ec._LogPosition_oldest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var machinePrintImplementors = []string{"MachinePrint"}
+
+func (ec *executionContext) _MachinePrint(ctx context.Context, sel ast.SelectionSet, obj *MachinePrint) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, machinePrintImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MachinePrint")
+		case "machineId":
+			out.Values[i] = ec._MachinePrint_machineId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "productUuid":
+			out.Values[i] = ec._MachinePrint_productUuid(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ekHash":
+			out.Values[i] = ec._MachinePrint_ekHash(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bootId":
+			out.Values[i] = ec._MachinePrint_bootId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -17887,6 +24855,85 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			})
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeAdoptionEventImplementors = []string{"NodeAdoptionEvent", "Event"}
+
+func (ec *executionContext) _NodeAdoptionEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeAdoptionEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeAdoptionEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeAdoptionEvent")
+		case "id":
+			out.Values[i] = ec._NodeAdoptionEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeAdoptionEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeAdoptionEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeAdoptionEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeAdoptionEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeAdoptionEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeAdoptionEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeAdoptionEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeAdoptionEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "checks":
+			out.Values[i] = ec._NodeAdoptionEvent_checks(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -18094,6 +25141,95 @@ func (ec *executionContext) _NodeChangeBatch(ctx context.Context, sel ast.Select
 			out.Values[i] = ec._NodeChangeBatch_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeConditionEventImplementors = []string{"NodeConditionEvent", "Event"}
+
+func (ec *executionContext) _NodeConditionEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeConditionEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeConditionEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeConditionEvent")
+		case "id":
+			out.Values[i] = ec._NodeConditionEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeConditionEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeConditionEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeConditionEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeConditionEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeConditionEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeConditionEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeConditionEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeConditionEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "condition":
+			out.Values[i] = ec._NodeConditionEvent_condition(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "active":
+			out.Values[i] = ec._NodeConditionEvent_active(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "message":
+			out.Values[i] = ec._NodeConditionEvent_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -18397,6 +25533,298 @@ func (ec *executionContext) _NodeFailure(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var nodeInventoryEventImplementors = []string{"NodeInventoryEvent", "Event"}
+
+func (ec *executionContext) _NodeInventoryEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeInventoryEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeInventoryEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeInventoryEvent")
+		case "id":
+			out.Values[i] = ec._NodeInventoryEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeInventoryEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeInventoryEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeInventoryEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeInventoryEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeInventoryEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeInventoryEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeInventoryEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeInventoryEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "gpuCount":
+			out.Values[i] = ec._NodeInventoryEvent_gpuCount(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cpuThreads":
+			out.Values[i] = ec._NodeInventoryEvent_cpuThreads(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "memoryBytes":
+			out.Values[i] = ec._NodeInventoryEvent_memoryBytes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "labelCount":
+			out.Values[i] = ec._NodeInventoryEvent_labelCount(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeJoinEventImplementors = []string{"NodeJoinEvent", "Event"}
+
+func (ec *executionContext) _NodeJoinEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeJoinEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeJoinEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeJoinEvent")
+		case "id":
+			out.Values[i] = ec._NodeJoinEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeJoinEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeJoinEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeJoinEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeJoinEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeJoinEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeJoinEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeJoinEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeJoinEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "identityKey":
+			out.Values[i] = ec._NodeJoinEvent_identityKey(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "generation":
+			out.Values[i] = ec._NodeJoinEvent_generation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "serial":
+			out.Values[i] = ec._NodeJoinEvent_serial(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "joinTokenId":
+			out.Values[i] = ec._NodeJoinEvent_joinTokenId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "hostname":
+			out.Values[i] = ec._NodeJoinEvent_hostname(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "print":
+			out.Values[i] = ec._NodeJoinEvent_print(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "previousPrint":
+			out.Values[i] = ec._NodeJoinEvent_previousPrint(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "revokedSerials":
+			out.Values[i] = ec._NodeJoinEvent_revokedSerials(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeLabelEventImplementors = []string{"NodeLabelEvent", "Event"}
+
+func (ec *executionContext) _NodeLabelEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeLabelEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeLabelEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeLabelEvent")
+		case "id":
+			out.Values[i] = ec._NodeLabelEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeLabelEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeLabelEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeLabelEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeLabelEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeLabelEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeLabelEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeLabelEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeLabelEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "labelsSet":
+			out.Values[i] = ec._NodeLabelEvent_labelsSet(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "labelsDisplaced":
+			out.Values[i] = ec._NodeLabelEvent_labelsDisplaced(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var nodePayloadImplementors = []string{"NodePayload"}
 
 func (ec *executionContext) _NodePayload(ctx context.Context, sel ast.SelectionSet, obj *NodePayload) graphql.Marshaler {
@@ -18422,6 +25850,115 @@ func (ec *executionContext) _NodePayload(ctx context.Context, sel ast.SelectionS
 			out.Values[i] = ec._NodePayload_cursor(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeSessionEventImplementors = []string{"NodeSessionEvent", "Event"}
+
+func (ec *executionContext) _NodeSessionEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeSessionEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeSessionEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeSessionEvent")
+		case "id":
+			out.Values[i] = ec._NodeSessionEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeSessionEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeSessionEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeSessionEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeSessionEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeSessionEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeSessionEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeSessionEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeSessionEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sessionId":
+			out.Values[i] = ec._NodeSessionEvent_sessionId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "gateway":
+			out.Values[i] = ec._NodeSessionEvent_gateway(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bootId":
+			out.Values[i] = ec._NodeSessionEvent_bootId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "agentVersion":
+			out.Values[i] = ec._NodeSessionEvent_agentVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "clockSkewMs":
+			out.Values[i] = ec._NodeSessionEvent_clockSkewMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cause":
+			out.Values[i] = ec._NodeSessionEvent_cause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "was":
+			out.Values[i] = ec._NodeSessionEvent_was(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -18584,6 +26121,90 @@ func (ec *executionContext) _Pool(ctx context.Context, sel ast.SelectionSet, obj
 			out.Values[i] = ec._Pool_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var poolEventImplementors = []string{"PoolEvent", "Event"}
+
+func (ec *executionContext) _PoolEvent(ctx context.Context, sel ast.SelectionSet, obj *PoolEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, poolEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PoolEvent")
+		case "id":
+			out.Values[i] = ec._PoolEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._PoolEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._PoolEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._PoolEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._PoolEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._PoolEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._PoolEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._PoolEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._PoolEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "poolId":
+			out.Values[i] = ec._PoolEvent_poolId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._PoolEvent_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -18800,6 +26421,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_events(ctx, field)
 				})
+		case "eventCatalogue":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_eventCatalogue(ctx, field)
+				})
 		case "fleetSummary":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, true,
@@ -19010,6 +26637,100 @@ func (ec *executionContext) _ReservationEdge(ctx context.Context, sel ast.Select
 			out.Values[i] = ec._ReservationEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var reservationEventImplementors = []string{"ReservationEvent", "Event"}
+
+func (ec *executionContext) _ReservationEvent(ctx context.Context, sel ast.SelectionSet, obj *ReservationEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, reservationEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReservationEvent")
+		case "id":
+			out.Values[i] = ec._ReservationEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._ReservationEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._ReservationEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._ReservationEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._ReservationEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._ReservationEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._ReservationEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ReservationEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._ReservationEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reservationId":
+			out.Values[i] = ec._ReservationEvent_reservationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "allocationIds":
+			out.Values[i] = ec._ReservationEvent_allocationIds(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "startsAt":
+			out.Values[i] = ec._ReservationEvent_startsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "endsAt":
+			out.Values[i] = ec._ReservationEvent_endsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -19280,6 +27001,85 @@ func (ec *executionContext) _Tenant(ctx context.Context, sel ast.SelectionSet, o
 			out.Values[i] = ec._Tenant_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var tenantEventImplementors = []string{"TenantEvent", "Event"}
+
+func (ec *executionContext) _TenantEvent(ctx context.Context, sel ast.SelectionSet, obj *TenantEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tenantEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TenantEvent")
+		case "id":
+			out.Values[i] = ec._TenantEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._TenantEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._TenantEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._TenantEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._TenantEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._TenantEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._TenantEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._TenantEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._TenantEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._TenantEvent_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -20096,6 +27896,54 @@ func (ec *executionContext) marshalNEventEdge2ᚖgithubᚗcomᚋbetterᚑcompute
 	return ec._EventEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNEventField2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventFieldᚄ(ctx context.Context, sel ast.SelectionSet, v []*EventField) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEventField2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventField(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNEventField2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventField(ctx context.Context, sel ast.SelectionSet, v *EventField) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EventField!")
+		return graphql.Null
+	}
+	return ec._EventField(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNEventKind2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventKindᚄ(ctx context.Context, sel ast.SelectionSet, v []*EventKind) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEventKind2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventKind(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNEventKind2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐEventKind(ctx context.Context, sel ast.SelectionSet, v *EventKind) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EventKind!")
+		return graphql.Null
+	}
+	return ec._EventKind(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNEventOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐOrder(ctx context.Context, v any) (events.Order, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := events.Order(tmp)
@@ -20107,6 +27955,21 @@ func (ec *executionContext) marshalNEventOrder2githubᚗcomᚋbetterᚑcompute�
 	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "EventOrder!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNEventReaders2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐReaders(ctx context.Context, v any) (events.Readers, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := events.Readers(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEventReaders2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐReaders(ctx context.Context, sel ast.SelectionSet, v events.Readers) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "EventReaders!")
 	}
 	return res
 }
@@ -20328,6 +28191,14 @@ func (ec *executionContext) unmarshalNLabelInput2ᚖgithubᚗcomᚋbetterᚑcomp
 func (ec *executionContext) unmarshalNLabelMatch2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelMatch(ctx context.Context, v any) (node.LabelMatch, error) {
 	res, err := ec.unmarshalInputLabelMatch(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNLabelPair2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPair(ctx context.Context, sel ast.SelectionSet, v *LabelPair) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "LabelPair!")
+		return graphql.Null
+	}
+	return ec._LabelPair(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNLabelSource2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelSource(ctx context.Context, v any) (node.LabelSource, error) {
@@ -21023,6 +28894,25 @@ func (ec *executionContext) marshalOConnectivity2ᚕgithubᚗcomᚋbetterᚑcomp
 	return ret
 }
 
+func (ec *executionContext) unmarshalOConnectivity2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx context.Context, v any) (*node.Connectivity, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := node.Connectivity(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOConnectivity2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx context.Context, sel ast.SelectionSet, v *node.Connectivity) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(string(*v))
+	return res
+}
+
 func (ec *executionContext) marshalOCordon2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐCordon(ctx context.Context, sel ast.SelectionSet, v *node.Cordon) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -21207,6 +29097,32 @@ func (ec *executionContext) unmarshalOLabelMatch2ᚕgithubᚗcomᚋbetterᚑcomp
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) marshalOLabelPair2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPairᚄ(ctx context.Context, sel ast.SelectionSet, v []*LabelPair) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLabelPair2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPair(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx context.Context, sel ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MachinePrint(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalONodeFailure2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFailure(ctx context.Context, sel ast.SelectionSet, v *node.Failure) graphql.Marshaler {

@@ -70,9 +70,9 @@ func TestJoinTokens(t *testing.T) {
 		require.Equal(t, "INVALID_STATE", b.query(revoke, object{"t": other}).code(t))
 		require.Equal(t, "NOT_FOUND", b.query(revoke, object{"t": id.New(id.JoinToken)}).code(t))
 		require.Equal(t, "INVALID_INPUT", b.query(revoke, object{"t": "jt_x"}).code(t))
-		types := b.query(`{ events(tenantId: "acme", types: ["join-token.revoked"]) { nodes { type actor ... on GenericEvent { data } } } }`, nil).at(t, "events", "nodes").([]any)
+		types := b.query(`{ events(tenantId: "acme", types: ["join-token.revoked"]) { nodes { type actor ... on JoinTokenEvent { joinTokenId poolId } } } }`, nil).at(t, "events", "nodes").([]any)
 		require.Len(t, types, 1)
-		require.Equal(t, token, types[0].(object)["data"].(object)["joinTokenId"])
+		require.Equal(t, token, types[0].(object)["joinTokenId"])
 	})
 }
 
@@ -117,11 +117,11 @@ func TestTenantsAndPools(t *testing.T) {
 		same := b.as(root, pool, object{"t": "globex", "n": "gpus"})
 		require.Equal(t, false, same.at(t, "poolCreate", "changed"))
 		require.Equal(t, p.at(t, "poolCreate", "pool"), same.at(t, "poolCreate", "pool"))
-		log := b.as(root, `{ events(tenantId: "globex", order: OLDEST_FIRST) { nodes { type cursor ... on GenericEvent { data } } } }`, nil).at(t, "events", "nodes").([]any)
+		log := b.as(root, `{ events(tenantId: "globex", order: OLDEST_FIRST) { nodes { type cursor ... on TenantEvent { tenantId } ... on PoolEvent { poolId name } } } }`, nil).at(t, "events", "nodes").([]any)
 		require.Len(t, log, 2)
-		require.Equal(t, object{"type": "tenant.created", "cursor": made.at(t, "tenantCreate", "cursor"), "data": object{"tenantId": "globex"}}, log[0])
-		require.Equal(t, "pool.created", log[1].(object)["type"])
-		require.Equal(t, object{"poolId": p.at(t, "poolCreate", "pool", "id"), "name": "gpus"}, log[1].(object)["data"])
+		require.Equal(t, object{"type": "tenant.created", "cursor": made.at(t, "tenantCreate", "cursor"), "tenantId": "globex"}, log[0])
+		poolMade := log[1].(object)
+		require.Equal(t, []any{"pool.created", p.at(t, "poolCreate", "pool", "id"), "gpus"}, []any{poolMade["type"], poolMade["poolId"], poolMade["name"]})
 	})
 
 	t.Run("I7 the same request id twice is one act and one answer, and another body under it is INVALID_INPUT", func(t *testing.T) {

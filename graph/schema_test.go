@@ -43,7 +43,7 @@ func fields(d *ast.Definition) ast.FieldList {
 var nouns = []string{"node", "nodes", "joinToken", "reservation", "tenant", "pool"}
 
 // withoutTenant are the root fields that are about who asks rather than about a tenant.
-var withoutTenant = []string{"viewer", "tenants"}
+var withoutTenant = []string{"viewer", "tenants", "eventCatalogue"}
 
 func TestSchemaStyle(t *testing.T) {
 	t.Parallel()

@@ -1,23 +1,17 @@
 package iam
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// reducedFields are the data fields, by event type, that a tenant reads of a node that it does not own. A type that is not here gives it none.
-func reducedFields(eventType string) []string {
-	switch eventType {
-	case "node.draining":
-		return []string{"drainId"}
-	case "node.drained":
-		return []string{"drainId", "confirmedByNode"}
-	}
-	return nil
-}
+	"github.com/better-compute/better-compute/events"
+)
 
-// reduce keeps of an event's data what a tenant that does not own the node may read.
+// reduce keeps of an event's data what a tenant that does not own the node may read: the fields that the catalogue names. A type that it doesn't
+// know gives none.
 func reduce(eventType string, data json.RawMessage) json.RawMessage {
 	kept := map[string]json.RawMessage{}
 	var all map[string]json.RawMessage
-	if fields := reducedFields(eventType); len(fields) > 0 && json.Unmarshal(data, &all) == nil {
+	if fields := events.ReducedFields(eventType); len(fields) > 0 && json.Unmarshal(data, &all) == nil {
 		for _, f := range fields {
 			if v, ok := all[f]; ok {
 				kept[f] = v

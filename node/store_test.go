@@ -162,7 +162,7 @@ func TestSaved(t *testing.T) {
 		before := b.read(nodeID)
 		changed := b.change([]string{nodeID}, everyAxis, func(n *node.Node, _ node.Act) (*node.Fact, error) {
 			state(t, n)
-			return &node.Fact{Type: "node.test"}, nil
+			return &node.Fact{Type: "test.saved"}, nil
 		})
 		require.Len(t, changed, 1)
 		require.Equal(t, changed[0], b.read(nodeID))
@@ -190,7 +190,7 @@ func TestChangeMany(t *testing.T) {
 			return nil, nil //nolint:nilnil // nothing to do
 		}
 		n.AddReason(node.Reason{Name: "taint:" + n.Hostname, Owner: "operator", Since: a.Now})
-		return &node.Fact{Type: "node.tainted"}, nil
+		return &node.Fact{Type: "test.tainted"}, nil
 	})
 	require.Len(t, changed, 19)
 	for i, n := range changed {
@@ -208,7 +208,7 @@ func TestChangeMany(t *testing.T) {
 			Decide: func(n *node.Node, _ node.Act) (*node.Fact, error) {
 				n.RemoveReason("taint:" + n.Hostname)
 				n.Maintenance = n.ID == ids[1]
-				return &node.Fact{Type: "node.tainted"}, nil
+				return &node.Fact{Type: "test.tainted"}, nil
 			},
 		})
 		return err
@@ -231,7 +231,7 @@ func TestSkipLocked(t *testing.T) {
 				Name: "test", Axes: node.AxisMaintenance,
 				Decide: func(n *node.Node, _ node.Act) (*node.Fact, error) {
 					n.Maintenance = true
-					return &node.Fact{Type: "node.maintenance"}, nil
+					return &node.Fact{Type: "test.maintenance"}, nil
 				},
 			})
 			if err == nil && (len(changed) != 1 || changed[0].ID != free) {

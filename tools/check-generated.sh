@@ -2,7 +2,7 @@
 # Generates into the work tree and compares with what stood there before, so that it also works with changes not yet committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sums() { git ls-files -z -- go.mod go.sum '*.pb.go' 'graph/**' 'console/src/gql/**' | xargs -0 -r sha256sum; }
+sums() { git ls-files -z -- go.mod go.sum '*.pb.go' 'graph/**' 'console/src/gql/**' schema.graphqls gqlgen.yml cli/events.graphql docs/events.md | xargs -0 -r sha256sum; }
 go mod tidy -diff
 before=$(sums)
 "$JUST" --no-deps generate
