@@ -13,6 +13,10 @@ func bookingKinds() []Kind {
 				reservation, allocations,
 				{Name: "startsAt", Shape: ShapeDateTime, Always: true, Doc: "When its interval begins.", Example: "2026-11-29T14:30:00Z"},
 				{Name: "endsAt", Shape: ShapeDateTime, Doc: "When its interval ends; none when it is open-ended.", Example: "2026-11-30T14:30:00Z"},
+				{
+					Name: "devices", As: "deviceUuids", Shape: ShapeStrings, Example: []any{"GPU-8c2d1d2e-6f0a-4f57-9d1b-0e9a3b7c5d11"},
+					Doc: "The hardware ids of the devices that it holds; none when it is a share of the node.",
+				},
 			},
 		},
 		{

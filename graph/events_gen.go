@@ -106,6 +106,7 @@ type ReservationEvent struct {
 	AllocationIDs []string   `json:"allocationIds"`
 	StartsAt      *time.Time `json:"startsAt"`
 	EndsAt        *time.Time `json:"endsAt"`
+	DeviceUuids   []string   `json:"devices"`
 }
 
 // AllocationEvent is allocation.ended or allocation.started.

@@ -673,6 +673,7 @@ type ComplexityRoot struct {
 		AllocationIDs func(childComplexity int) int
 		At            func(childComplexity int) int
 		Cursor        func(childComplexity int) int
+		DeviceUuids   func(childComplexity int) int
 		EndsAt        func(childComplexity int) int
 		ID            func(childComplexity int) int
 		Node          func(childComplexity int) int
@@ -3657,6 +3658,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ReservationEvent.Cursor(childComplexity), true
+	case "ReservationEvent.deviceUuids":
+		if e.ComplexityRoot.ReservationEvent.DeviceUuids == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReservationEvent.DeviceUuids(childComplexity), true
 	case "ReservationEvent.endsAt":
 		if e.ComplexityRoot.ReservationEvent.EndsAt == nil {
 			break
@@ -5168,6 +5175,8 @@ type ReservationEvent implements Event {
   startsAt: DateTime
   "When its interval ends; none when it is open-ended."
   endsAt: DateTime
+  "The hardware ids of the devices that it holds; none when it is a share of the node."
+  deviceUuids: [String!]
 }
 
 "An allocation's interval began or ended."
@@ -19410,6 +19419,29 @@ func (ec *executionContext) fieldContext_ReservationEvent_endsAt(_ context.Conte
 	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _ReservationEvent_deviceUuids(ctx context.Context, field graphql.CollectedField, obj *ReservationEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReservationEvent_deviceUuids(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeviceUuids, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReservationEvent_deviceUuids(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReservationEvent", field, false, false, "String")
+}
+
 func (ec *executionContext) _ReservationPayload_reservation(ctx context.Context, field graphql.CollectedField, obj *ReservationPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -26729,6 +26761,11 @@ func (ec *executionContext) _ReservationEvent(ctx context.Context, sel ast.Selec
 			}
 		case "endsAt":
 			out.Values[i] = ec._ReservationEvent_endsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deviceUuids":
+			out.Values[i] = ec._ReservationEvent_deviceUuids(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}

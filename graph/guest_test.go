@@ -32,10 +32,15 @@ func everything(schema *ast.Schema, d *ast.Definition, above ...string) string {
 	}
 	if d.IsAbstractType() {
 		for _, p := range schema.GetPossibleTypes(d) {
-			s.WriteString("... on " + p.Name + " { ")
+			s.WriteString("... on " + p.Name + " { __typename ")
 			for _, f := range p.Fields {
-				if d.Fields.ForName(f.Name) == nil && schema.Types[f.Type.Name()].IsLeafType() {
+				of := schema.Types[f.Type.Name()]
+				switch {
+				case d.Fields.ForName(f.Name) != nil || slices.Contains(above, of.Name):
+				case of.IsLeafType():
 					s.WriteString(f.Name + " ")
+				default:
+					s.WriteString(f.Name + " " + everything(schema, of, append(above, of.Name)...) + " ")
 				}
 			}
 			s.WriteString("} ")

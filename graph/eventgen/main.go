@@ -177,6 +177,7 @@ func goType(f events.Field) string {
 		return "[]string"
 	case events.ShapeLabels:
 		return "map[string]string"
+	default: // one value
 	}
 	name := map[events.Shape]string{
 		events.ShapeID: "string", events.ShapeString: "string", events.ShapeInt: "int", events.ShapeBoolean: "bool", events.ShapeDateTime: "time.Time",
@@ -241,6 +242,7 @@ func fragment() string {
 				name += " { key value }"
 			case events.ShapePrint:
 				name += " { machineId productUuid ekHash bootId }"
+			default: // a leaf
 			}
 			names = append(names, name)
 		}
