@@ -160,10 +160,20 @@ func sessionKinds() []Kind {
 			},
 		},
 		{
-			Type: "node.reconnected", Family: "NodeSessionEvent", Actor: "gateway.", Readers: ToNodeTenants,
-			When: "A node that was unreachable or lost opens a session; its reason unreachable is gone.",
+			Type: "node.unreachable", Family: "NodeSessionEvent", Actor: "liveness.", Readers: ToNodeTenants,
+			When: "A node was not heard of for 40 seconds: new work is kept off it, and what it holds stays as it is.",
 			Fields: []Field{
-				session, gateway,
+				{Name: "lastSeen", Shape: ShapeDateTime, Always: true, Doc: "When it was last heard of.", Example: "2026-11-29T14:29:20Z"},
+				{Name: "gateway", Shape: ShapeString, Doc: "The gateway that held its newest session; none when it never had one.", Example: exampleGateway},
+				{Name: "was", Shape: ShapeConnectivity, Always: true, Doc: "What its connectivity was until now.", Example: "CONNECTED"},
+			},
+		},
+		{
+			Type: "node.reconnected", Family: "NodeSessionEvent", Actor: "gateway.", Readers: ToNodeTenants,
+			When: "A node that was given up is heard of again; its reason unreachable is gone.",
+			Fields: []Field{
+				{Name: "sessionId", Shape: ShapeID, Doc: "The session, where it opened one.", Example: exampleSession},
+				{Name: "gateway", Shape: ShapeString, Doc: "The gateway that holds it.", Example: exampleGateway},
 				{Name: "was", Shape: ShapeConnectivity, Always: true, Doc: "What its connectivity had come to.", Example: "UNREACHABLE"},
 			},
 		},

@@ -85,7 +85,7 @@ type NodeConditionEvent struct {
 	Message   *string `json:"message"`
 }
 
-// NodeSessionEvent is node.connected, node.disconnected or node.reconnected.
+// NodeSessionEvent is node.connected, node.disconnected, node.reconnected or node.unreachable.
 type NodeSessionEvent struct {
 	told `json:"-"`
 
@@ -96,6 +96,7 @@ type NodeSessionEvent struct {
 	ClockSkewMs  *int               `json:"clockSkewMs"`
 	Cause        *string            `json:"reason"`
 	Was          *node.Connectivity `json:"was"`
+	LastSeen     *time.Time         `json:"lastSeen"`
 }
 
 // ReservationEvent is reservation.created or reservation.released.
@@ -195,7 +196,7 @@ func typed(e events.Event, of *tellings) (Event, error) {
 	case "node.condition":
 		f := &NodeConditionEvent{told: t}
 		return f, read(e, f)
-	case "node.connected", "node.disconnected", "node.reconnected":
+	case "node.connected", "node.disconnected", "node.reconnected", "node.unreachable":
 		f := &NodeSessionEvent{told: t}
 		return f, read(e, f)
 	case "reservation.created", "reservation.released":

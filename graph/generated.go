@@ -562,6 +562,7 @@ type ComplexityRoot struct {
 		Cursor       func(childComplexity int) int
 		Gateway      func(childComplexity int) int
 		ID           func(childComplexity int) int
+		LastSeen     func(childComplexity int) int
 		Node         func(childComplexity int) int
 		NodeID       func(childComplexity int) int
 		Reason       func(childComplexity int) int
@@ -3162,6 +3163,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeSessionEvent.ID(childComplexity), true
+	case "NodeSessionEvent.lastSeen":
+		if e.ComplexityRoot.NodeSessionEvent.LastSeen == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSessionEvent.LastSeen(childComplexity), true
 	case "NodeSessionEvent.node":
 		if e.ComplexityRoot.NodeSessionEvent.Node == nil {
 			break
@@ -5117,7 +5124,7 @@ type NodeSessionEvent implements Event {
   id: ID!
   "The place just after it: resume with it."
   cursor: Cursor!
-  "node.connected, node.disconnected or node.reconnected."
+  "node.connected, node.disconnected, node.reconnected or node.unreachable."
   type: String!
   "When it was written."
   at: DateTime!
@@ -5145,6 +5152,8 @@ type NodeSessionEvent implements Event {
   cause: String
   "What its connectivity had come to."
   was: Connectivity
+  "When it was last heard of."
+  lastSeen: DateTime
 }
 
 "A reservation was made or released."
@@ -17296,6 +17305,29 @@ func (ec *executionContext) fieldContext_NodeSessionEvent_was(_ context.Context,
 	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "Connectivity")
 }
 
+func (ec *executionContext) _NodeSessionEvent_lastSeen(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSessionEvent_lastSeen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastSeen, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSessionEvent_lastSeen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25989,6 +26021,11 @@ func (ec *executionContext) _NodeSessionEvent(ctx context.Context, sel ast.Selec
 			}
 		case "was":
 			out.Values[i] = ec._NodeSessionEvent_was(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastSeen":
+			out.Values[i] = ec._NodeSessionEvent_lastSeen(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
