@@ -266,6 +266,8 @@ type nodePayload struct {
 	Node    doc[node] `json:"node"`
 	Changed bool      `json:"changed"`
 	Cursor  string    `json:"cursor"`
+	// Warnings are sentences about what was done all the same.
+	Warnings []string `json:"warnings"`
 }
 
 type reservationPayload struct {

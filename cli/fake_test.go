@@ -531,7 +531,7 @@ func (f *fake) act(field string, input object) (object, any) {
 	if reason, _ := input["reason"].(string); len([]rune(reason)) > 256 {
 		return nil, failed("INVALID_INPUT", "reason: must have at most 256 characters", object{"argument": "reason", "length": len([]rune(reason))})
 	}
-	changed := true
+	changed, warnings := true, []any{}
 	switch field {
 	case "nodeCordon":
 		if changed = n["cordoned"] == false; changed {
@@ -560,10 +560,77 @@ func (f *fake) act(field string, input object) (object, any) {
 		}
 		n["drain"], n["lastDrain"] = d, d
 		f.write("NodeDraining", "node.draining", n, "alex", input["reason"], object{"drainId": d["id"]})
+	case "nodeTaint":
+		changed, warnings = f.taint(n, input)
+	case "nodeLabel":
+		changed = f.label(n, input)
 	default:
 		panic("the fake has no mutation " + field)
 	}
-	return object{"node": snapshot(n), "changed": changed, "cursor": f.cursor(len(f.log))}, nil
+	return object{"node": snapshot(n), "changed": changed, "cursor": f.cursor(len(f.log)), "warnings": warnings}, nil
+}
+
+// taint adds and removes keys; nobody is called ghost.
+func (f *fake) taint(n, input object) (changed bool, warnings []any) {
+	has, _ := n["noScheduleReasons"].([]any)
+	warnings = []any{}
+	added, removed := []any{}, []any{}
+	for _, key := range list(input["add"]) {
+		if name := "taint:" + key.(string); !slices.Contains(has, any(name)) {
+			has, added = append(has, name), append(added, key)
+		}
+		if key == "dedicated=ghost" {
+			warnings = append(warnings, "there is no tenant ghost, so the node is dedicated to nobody until there is one")
+		}
+	}
+	for _, key := range list(input["remove"]) {
+		if i := slices.Index(has, any("taint:"+key.(string))); i >= 0 {
+			has, removed = slices.Delete(has, i, i+1), append(removed, key)
+		}
+	}
+	n["noScheduleReasons"] = has
+	if changed = len(added)+len(removed) > 0; changed {
+		n["version"] = n["version"].(int) + 1
+		f.write("NodeTaintEvent", "node.tainted", n, "alex", input["reason"], object{"taintsAdded": added, "taintsRemoved": removed})
+	}
+	return changed, warnings
+}
+
+// label sets and removes operator's labels.
+func (f *fake) label(n, input object) bool {
+	has, _ := n["labels"].([]any)
+	set, removed := []any{}, []any{}
+	at := func(key any) int {
+		return slices.IndexFunc(has, func(l any) bool { return l.(object)["key"] == key })
+	}
+	for _, l := range list(input["set"]) {
+		want := object{"key": l.(object)["key"], "value": l.(object)["value"], "source": "OPERATOR"}
+		switch i := at(want["key"]); {
+		case i < 0:
+			has, set = append(has, want), append(set, want)
+		case has[i].(object)["value"] != want["value"]:
+			has[i], set = want, append(set, want)
+		}
+	}
+	for _, key := range list(input["remove"]) {
+		if i := at(key); i >= 0 && has[i].(object)["source"] == "OPERATOR" {
+			removed = append(removed, has[i])
+			has = slices.Delete(has, i, i+1)
+		}
+	}
+	n["labels"] = has
+	if len(set)+len(removed) == 0 {
+		return false
+	}
+	n["version"] = n["version"].(int) + 1
+	f.write("NodeLabelEvent", "node.labeled", n, "alex", input["reason"], object{"labelsSet": set, "labelsRemoved": removed, "labelsDisplaced": []any{}})
+	return true
+}
+
+// list reads an argument that may be absent.
+func list(v any) []any {
+	out, _ := v.([]any)
+	return out
 }
 
 // put adds what is new to a list, or finds what is there by the member.

@@ -44,7 +44,7 @@ func TestGuide(t *testing.T) {
 	t.Run("ON-2.5 what does not look like a node id is a usage error before anything is sent", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
-		for _, verb := range []string{"get", "cordon", "uncordon", "drain", "events"} {
+		for _, verb := range []string{"get", "cordon", "uncordon", "drain", "taint", "label", "events"} {
 			for _, id := range []string{"node_01k5w…", "gpu-01", "node_", poolP, strings.ToUpper(nodeA), nodeA + "x"} {
 				c := types(t, f, cli.ExitUsage, "nodes", verb, id, "--tenant", "acme")
 				require.Contains(t, c.stderr.String(), "it must look like node_ and 26 characters")
@@ -70,5 +70,57 @@ func TestGuide(t *testing.T) {
 		c := types(t, f, cli.ExitOK, "nodes", "list", "--tenant", "acme", "--cordoned")
 		require.Contains(t, c.stdout.String(), nodeB)
 		require.NotContains(t, c.stdout.String(), nodeA)
+	})
+
+	t.Run("ON-4.3 taint: add one and remove another", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		types(t, f, cli.ExitOK, "nodes", "taint", nodeA, "--tenant", "acme", "--add", "burn-in")
+		c := types(t, f, cli.ExitOK, "nodes", "taint", nodeA, "--tenant", "acme", "--add", "rma-pending", "--remove", "burn-in")
+		require.Equal(t, []any{"taint:rma-pending"}, f.find(nodeA)["noScheduleReasons"])
+		require.Contains(t, c.stderr.String(), "tainted (version 8 → 9)")
+	})
+
+	t.Run("ON-5.10 label: set two and remove one", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		types(t, f, cli.ExitOK, "nodes", "label", nodeA, "--tenant", "acme", "--set", "burn-in=1")
+		types(t, f, cli.ExitOK, "nodes", "label", nodeA, "--tenant", "acme", "--set", "rack=b7,fabric/rail=3", "--remove", "burn-in")
+		require.Equal(t, []any{
+			object{"key": "rack", "value": "b7", "source": "OPERATOR"},
+			object{"key": "cpu.arch", "value": "amd64", "source": "INVENTORY"},
+			object{"key": "fabric/rail", "value": "3", "source": "OPERATOR"},
+		}, f.find(nodeA)["labels"])
+	})
+
+	t.Run("ON-5.12 pairs and keys are split at commas, pairs at the first equals sign, and one of both flags is required", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		types(t, f, cli.ExitOK, "nodes", "label", nodeA, "--tenant", "acme", "--set", "a=b=c,empty=")
+		require.Equal(t, []any{object{"key": "a", "value": "b=c"}, object{"key": "empty", "value": ""}}, f.input["set"])
+		f.taken()
+		for _, wrong := range [][]string{
+			{"label", nodeA},
+			{"taint", nodeA},
+			{"label", nodeA, "--set", "rack"},
+			{"label", nodeA, "--set", ""},
+			{"label", nodeA, "--remove", "a,,b"},
+			{"taint", nodeA, "--add", ""},
+			{"taint", nodeA, "--add", "a,a"},
+			{"taint", nodeA, "--add", "a", "--remove", "b,a"},
+			{"label", nodeA, "--set", "a=1,a=2"},
+		} {
+			types(t, f, cli.ExitUsage, append([]string{"nodes"}, append(wrong, "--tenant", "acme")...)...)
+		}
+		require.Empty(t, f.taken(), "what is wrong is refused before anything is sent")
+	})
+
+	t.Run("ON-4.16 a dedication to nobody is done, with a warning", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := types(t, f, cli.ExitOK, "nodes", "taint", nodeA, "--tenant", "acme", "--add", "dedicated=ghost")
+		require.Contains(t, c.stderr.String(), "warning: there is no tenant ghost")
+		events := types(t, f, cli.ExitOK, "nodes", "events", nodeA, "--tenant", "acme", "-o", "wide")
+		require.Contains(t, events.stdout.String(), `taintsAdded=["dedicated=ghost"]`)
 	})
 }

@@ -39,6 +39,8 @@ var (
 	opNodeCordon         = load("mutation", "NodeCordon")
 	opNodeUncordon       = load("mutation", "NodeUncordon")
 	opNodeDrain          = load("mutation", "NodeDrain")
+	opNodeTaint          = load("mutation", "NodeTaint")
+	opNodeLabel          = load("mutation", "NodeLabel")
 	opReservationCreate  = load("mutation", "ReservationCreate")
 	opReservationRelease = load("mutation", "ReservationRelease")
 	opJoinTokenCreate    = load("mutation", "JoinTokenCreate")

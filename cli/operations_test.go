@@ -89,6 +89,12 @@ func TestOperations(t *testing.T) {
 		{opNodeDrain, struct {
 			Payload nodePayload `json:"nodeDrain"`
 		}{}, nil},
+		{opNodeTaint, struct {
+			Payload nodePayload `json:"nodeTaint"`
+		}{}, nil},
+		{opNodeLabel, struct {
+			Payload nodePayload `json:"nodeLabel"`
+		}{}, nil},
 		{opReservationCreate, struct {
 			Payload reservationPayload `json:"reservationCreate"`
 		}{}, nil},

@@ -34,7 +34,10 @@ func (c *Controls) Drain(ctx context.Context, e node.Edit) (node.Changed, error)
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
 func (c *Controls) All() []node.Control {
-	return []node.Control{cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(&emptiness{})}
+	return []node.Control{
+		cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
+		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
+	}
 }
 
 // Offer says whether a control is offered on a node now and, if not, why.
@@ -57,6 +60,9 @@ func offered() []struct {
 		{cordonControl(), "the node is cordoned already"},
 		{uncordonControl(), "the node is not cordoned"},
 		{drainControl(nil), "the node is draining already"},
+		// No node can hold a key without a character, so what these would do is never done already.
+		{taintControl(Taints{Add: []string{""}}), ""},
+		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},
 	}
 }
 

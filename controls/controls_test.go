@@ -133,7 +133,7 @@ func TestCordon(t *testing.T) {
 		require.NoError(t, err)
 		e := b.edit(b.sam, n, "")
 		e.Version = &stale
-		for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.controls.Cordon, b.controls.Uncordon, b.controls.Drain} {
+		for _, verb := range b.verbs() {
 			_, err := verb(t.Context(), e)
 			require.Equal(t, fault.Conflict, fault.CodeOf(err))
 			d := fault.From(err).Details
@@ -213,7 +213,7 @@ func TestWho(t *testing.T) {
 		seen := b.node()
 		_, err := b.db.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error { return iam.ProjectTx(ctx, tx, "other", seen, iam.Shared) })
 		require.NoError(t, err)
-		for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.controls.Cordon, b.controls.Uncordon, b.controls.Drain} {
+		for _, verb := range b.verbs() {
 			_, err := verb(t.Context(), node.Edit{Who: stranger, TenantID: "other", NodeID: seen})
 			require.Equal(t, fault.Forbidden, fault.CodeOf(err))
 		}
@@ -245,7 +245,7 @@ func TestInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.controls.Cordon, b.controls.Uncordon, b.controls.Drain} {
+			for _, verb := range b.verbs() {
 				_, err := verb(t.Context(), c.edit)
 				require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
 				require.Equal(t, c.argument, fault.From(err).Details["argument"])
@@ -335,13 +335,7 @@ func TestConcurrentOwners(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
-		// A control of operators' taints and one of the liveness controller, through the same write path.
-		taint := func(name string) node.Control {
-			return node.Control{Name: "taint", Action: iam.NodesCordon, Axes: node.AxisTaints, Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
-				n.AddReason(node.Reason{Name: node.PrefixTaint + name, Owner: "operator", By: node.Text(a.Who.Name), Since: a.Now})
-				return &node.Fact{Type: "test.tainted"}, nil
-			}}
-		}
+		// Beside the operator's own controls one of the liveness controller, through the same write path.
 		flip := node.Control{Name: "sweep", Axes: node.AxisUnreachable, Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			if slices.Contains(n.NoScheduleReasons(), node.ReasonUnreachable) {
 				n.RemoveReason(node.ReasonUnreachable)
@@ -366,7 +360,7 @@ func TestConcurrentOwners(t *testing.T) {
 		g.SetLimit(16)
 		for i := range 50 {
 			g.Go(func() error {
-				done, err := b.controls.Nodes.Change(t.Context(), b.edit(b.alex, n, ""), taint(fmt.Sprintf("x%d", i)))
+				done, err := b.controls.Taint(t.Context(), b.edit(b.alex, n, ""), controls.Taints{Add: []string{fmt.Sprintf("x%d", i)}})
 				return note(done.Node, err, done.Changed)
 			})
 			g.Go(func() error {
@@ -407,7 +401,7 @@ func TestOneConnection(t *testing.T) {
 	b := setup(t, dbtest.WithMaxConns(1))
 	n := b.node()
 	r := b.book(n, 0)
-	for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.controls.Cordon, b.controls.Uncordon, b.controls.Drain} {
+	for _, verb := range b.verbs() {
 		e := b.edit(b.alex, n, "")
 		e.RequestID = id.New("req")
 		_, err := verb(t.Context(), e)

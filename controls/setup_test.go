@@ -100,6 +100,19 @@ func (b *bundle) edit(who iam.Actor, nodeID, reason string) node.Edit {
 	return node.Edit{Who: who, TenantID: "acme", NodeID: nodeID, Reason: reason}
 }
 
+// verbs are the controls that an operator has, each with arguments that do something.
+func (b *bundle) verbs() []func(context.Context, node.Edit) (node.Changed, error) {
+	return []func(context.Context, node.Edit) (node.Changed, error){
+		b.controls.Cordon, b.controls.Uncordon, b.controls.Drain,
+		func(ctx context.Context, e node.Edit) (node.Changed, error) {
+			return b.controls.Taint(ctx, e, controls.Taints{Add: []string{"rma", "dedicated=acme"}})
+		},
+		func(ctx context.Context, e node.Edit) (node.Changed, error) {
+			return b.controls.Label(ctx, e, controls.Labels{Set: map[string]string{"rack": "b7"}})
+		},
+	}
+}
+
 func (b *bundle) get(nodeID string) *node.View {
 	b.Helper()
 	v, err := b.controls.Nodes.Get(b.Context(), b.alex, "acme", nodeID)

@@ -6,6 +6,7 @@ func Families() []Family {
 		{"NodeCordonEvent", "What moved a node's cordon: it keeps new work off the node, and nothing else of it changes."},
 		{"NodeDraining", "A drain began: the node is cordoned and its live allocations are waited for."},
 		{"NodeDrained", "A drain ended: the node held no live allocation. It stays cordoned."},
+		{"NodeTaintEvent", "What moved a node's taints: the NoSchedule reasons that operators own."},
 		{"NodeLabelEvent", "What moved a node's labels."},
 		{"NodeJoinEvent", "A machine joined by a token, as a new node or as one that is known."},
 		{"NodeAdoptionEvent", "What became of a node's acceptance checks."},
@@ -74,10 +75,20 @@ func nodeKinds() []Kind {
 			},
 		},
 		{
-			Type: "node.labeled", Family: "NodeLabelEvent", Actor: "The node, for what its inventory took over.", Readers: ToNodeTenants,
-			When: "Labels of a node changed, other than by inventory alone.",
+			Type: "node.tainted", Family: "NodeTaintEvent", Actor: operator, Readers: ToNodeTenants,
+			When: "An operator adds or removes taints. A tenant that the node is dedicated to by it reads it too.",
+			Fields: []Field{
+				{Name: "taintsAdded", Shape: ShapeStrings, Doc: "The keys that came.", Example: []any{"rma-pending"}},
+				{Name: "taintsRemoved", Shape: ShapeStrings, Doc: "The keys that went.", Example: []any{"burn-in"}},
+			},
+		},
+		{
+			Type: "node.labeled", Family: "NodeLabelEvent", Readers: ToNodeTenants,
+			Actor: "The principal that asked; the node, for what its inventory took over.",
+			When:  "An operator sets or removes labels, or an inventory takes the key of an operator's.",
 			Fields: []Field{
 				{Name: "set", As: "labelsSet", Shape: ShapeLabels, Doc: "The labels that came or have another value.", Example: map[string]any{"gpu.model": "H100"}},
+				{Name: "removed", As: "labelsRemoved", Shape: ShapeLabels, Doc: "The operator's labels that were removed.", Example: map[string]any{"burn-in": "1"}},
 				{
 					Name: "displaced", As: "labelsDisplaced", Shape: ShapeLabels, Example: map[string]any{"gpu.model": "mine"},
 					Doc: "The operator's labels that went since inventory or the system owns their key.",

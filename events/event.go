@@ -53,6 +53,16 @@ func (a Audience) Sees(tenant string) (full, some bool) {
 	return false, slices.Contains(a.Reduced, tenant)
 }
 
+// With gives the audience with these tenants too: those that are not in it see the reduced form.
+func (a Audience) With(guests []string) Audience {
+	for _, t := range guests {
+		if _, some := a.Sees(t); !some {
+			a.Reduced = append(slices.Clone(a.Reduced), t)
+		}
+	}
+	return a
+}
+
 // Entry is an event to be written. Position, time and id come with the commit.
 type Entry struct {
 	Type      string

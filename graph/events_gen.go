@@ -31,16 +31,28 @@ type NodeDrained struct {
 	ConfirmedByNode bool   `json:"confirmedByNode"`
 }
 
+// NodeTaintEvent is node.tainted.
+type NodeTaintEvent struct {
+	told `json:"-"`
+
+	TaintsAdded   []string `json:"taintsAdded"`
+	TaintsRemoved []string `json:"taintsRemoved"`
+}
+
 // NodeLabelEvent is node.labeled.
 type NodeLabelEvent struct {
 	told `json:"-"`
 
 	LabelsSetByKey       map[string]string `json:"set"`
+	LabelsRemovedByKey   map[string]string `json:"removed"`
 	LabelsDisplacedByKey map[string]string `json:"displaced"`
 }
 
 // LabelsSet gives them by key.
 func (e *NodeLabelEvent) LabelsSet() []*LabelPair { return pairs(e.LabelsSetByKey) }
+
+// LabelsRemoved gives them by key.
+func (e *NodeLabelEvent) LabelsRemoved() []*LabelPair { return pairs(e.LabelsRemovedByKey) }
 
 // LabelsDisplaced gives them by key.
 func (e *NodeLabelEvent) LabelsDisplaced() []*LabelPair { return pairs(e.LabelsDisplacedByKey) }
@@ -180,6 +192,9 @@ func typed(e events.Event, of *tellings) (Event, error) {
 		return f, read(e, f)
 	case "node.drained":
 		f := &NodeDrained{told: t}
+		return f, read(e, f)
+	case "node.tainted":
+		f := &NodeTaintEvent{told: t}
 		return f, read(e, f)
 	case "node.labeled":
 		f := &NodeLabelEvent{told: t}

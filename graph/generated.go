@@ -384,6 +384,8 @@ type ComplexityRoot struct {
 		JoinTokenRevoke    func(childComplexity int, input JoinTokenRevokeInput) int
 		NodeCordon         func(childComplexity int, input NodeCordonInput) int
 		NodeDrain          func(childComplexity int, input NodeDrainInput) int
+		NodeLabel          func(childComplexity int, input NodeLabelInput) int
+		NodeTaint          func(childComplexity int, input NodeTaintInput) int
 		NodeUncordon       func(childComplexity int, input NodeUncordonInput) int
 		PoolCreate         func(childComplexity int, input PoolCreateInput) int
 		ReservationCreate  func(childComplexity int, input ReservationCreateInput) int
@@ -538,6 +540,7 @@ type ComplexityRoot struct {
 		Cursor          func(childComplexity int) int
 		ID              func(childComplexity int) int
 		LabelsDisplaced func(childComplexity int) int
+		LabelsRemoved   func(childComplexity int) int
 		LabelsSet       func(childComplexity int) int
 		Node            func(childComplexity int) int
 		NodeID          func(childComplexity int) int
@@ -547,9 +550,10 @@ type ComplexityRoot struct {
 	}
 
 	NodePayload struct {
-		Changed func(childComplexity int) int
-		Cursor  func(childComplexity int) int
-		Node    func(childComplexity int) int
+		Changed  func(childComplexity int) int
+		Cursor   func(childComplexity int) int
+		Node     func(childComplexity int) int
+		Warnings func(childComplexity int) int
 	}
 
 	NodeSessionEvent struct {
@@ -570,6 +574,20 @@ type ComplexityRoot struct {
 		SessionID    func(childComplexity int) int
 		Type         func(childComplexity int) int
 		Was          func(childComplexity int) int
+	}
+
+	NodeTaintEvent struct {
+		Actor         func(childComplexity int) int
+		At            func(childComplexity int) int
+		Cursor        func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Node          func(childComplexity int) int
+		NodeID        func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		RequestID     func(childComplexity int) int
+		TaintsAdded   func(childComplexity int) int
+		TaintsRemoved func(childComplexity int) int
+		Type          func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -763,6 +781,8 @@ type MutationResolver interface {
 	NodeCordon(ctx context.Context, input NodeCordonInput) (*NodePayload, error)
 	NodeUncordon(ctx context.Context, input NodeUncordonInput) (*NodePayload, error)
 	NodeDrain(ctx context.Context, input NodeDrainInput) (*NodePayload, error)
+	NodeTaint(ctx context.Context, input NodeTaintInput) (*NodePayload, error)
+	NodeLabel(ctx context.Context, input NodeLabelInput) (*NodePayload, error)
 	ReservationCreate(ctx context.Context, input ReservationCreateInput) (*ReservationPayload, error)
 	ReservationRelease(ctx context.Context, input ReservationReleaseInput) (*ReservationPayload, error)
 	JoinTokenCreate(ctx context.Context, input JoinTokenCreateInput) (*JoinTokenCreatePayload, error)
@@ -2325,6 +2345,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NodeDrain(childComplexity, args["input"].(NodeDrainInput)), true
+	case "Mutation.nodeLabel":
+		if e.ComplexityRoot.Mutation.NodeLabel == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodeLabel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodeLabel(childComplexity, args["input"].(NodeLabelInput)), true
+	case "Mutation.nodeTaint":
+		if e.ComplexityRoot.Mutation.NodeTaint == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodeTaint_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodeTaint(childComplexity, args["input"].(NodeTaintInput)), true
 	case "Mutation.nodeUncordon":
 		if e.ComplexityRoot.Mutation.NodeUncordon == nil {
 			break
@@ -3053,6 +3095,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeLabelEvent.LabelsDisplaced(childComplexity), true
+	case "NodeLabelEvent.labelsRemoved":
+		if e.ComplexityRoot.NodeLabelEvent.LabelsRemoved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeLabelEvent.LabelsRemoved(childComplexity), true
 	case "NodeLabelEvent.labelsSet":
 		if e.ComplexityRoot.NodeLabelEvent.LabelsSet == nil {
 			break
@@ -3108,6 +3156,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodePayload.Node(childComplexity), true
+	case "NodePayload.warnings":
+		if e.ComplexityRoot.NodePayload.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodePayload.Warnings(childComplexity), true
 
 	case "NodeSessionEvent.actor":
 		if e.ComplexityRoot.NodeSessionEvent.Actor == nil {
@@ -3211,6 +3265,73 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeSessionEvent.Was(childComplexity), true
+
+	case "NodeTaintEvent.actor":
+		if e.ComplexityRoot.NodeTaintEvent.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.Actor(childComplexity), true
+	case "NodeTaintEvent.at":
+		if e.ComplexityRoot.NodeTaintEvent.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.At(childComplexity), true
+	case "NodeTaintEvent.cursor":
+		if e.ComplexityRoot.NodeTaintEvent.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.Cursor(childComplexity), true
+	case "NodeTaintEvent.id":
+		if e.ComplexityRoot.NodeTaintEvent.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.ID(childComplexity), true
+	case "NodeTaintEvent.node":
+		if e.ComplexityRoot.NodeTaintEvent.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.Node(childComplexity), true
+	case "NodeTaintEvent.nodeId":
+		if e.ComplexityRoot.NodeTaintEvent.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.NodeID(childComplexity), true
+	case "NodeTaintEvent.reason":
+		if e.ComplexityRoot.NodeTaintEvent.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.Reason(childComplexity), true
+	case "NodeTaintEvent.requestId":
+		if e.ComplexityRoot.NodeTaintEvent.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.RequestID(childComplexity), true
+	case "NodeTaintEvent.taintsAdded":
+		if e.ComplexityRoot.NodeTaintEvent.TaintsAdded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.TaintsAdded(childComplexity), true
+	case "NodeTaintEvent.taintsRemoved":
+		if e.ComplexityRoot.NodeTaintEvent.TaintsRemoved == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.TaintsRemoved(childComplexity), true
+	case "NodeTaintEvent.type":
+		if e.ComplexityRoot.NodeTaintEvent.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeTaintEvent.Type(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -4027,6 +4148,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("NodeCordonInput", ec.unmarshalInputNodeCordonInput),
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
 			graphql.NewInputUnmarshaler("NodeFilter", ec.unmarshalInputNodeFilter),
+			graphql.NewInputUnmarshaler("NodeLabelInput", ec.unmarshalInputNodeLabelInput),
+			graphql.NewInputUnmarshaler("NodeTaintInput", ec.unmarshalInputNodeTaintInput),
 			graphql.NewInputUnmarshaler("NodeUncordonInput", ec.unmarshalInputNodeUncordonInput),
 			graphql.NewInputUnmarshaler("PoolCreateInput", ec.unmarshalInputPoolCreateInput),
 			graphql.NewInputUnmarshaler("ReservationCreateInput", ec.unmarshalInputReservationCreateInput),
@@ -4972,6 +5095,32 @@ type NodeDrained implements Event {
   confirmedByNode: Boolean!
 }
 
+"What moved a node's taints: the NoSchedule reasons that operators own."
+type NodeTaintEvent implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.tainted."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+  "The keys that came."
+  taintsAdded: [String!]
+  "The keys that went."
+  taintsRemoved: [String!]
+}
+
 "What moved a node's labels."
 type NodeLabelEvent implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
@@ -4994,6 +5143,8 @@ type NodeLabelEvent implements Event {
   requestId: ID
   "The labels that came or have another value."
   labelsSet: [LabelPair!]
+  "The operator's labels that were removed."
+  labelsRemoved: [LabelPair!]
   "The operator's labels that went since inventory or the system owns their key."
   labelsDisplaced: [LabelPair!]
 }
@@ -5592,6 +5743,10 @@ type Mutation {
   nodeUncordon("What to do." input: NodeUncordonInput!): NodePayload
   "Cordons the node and waits until it holds no live allocation; nothing is evicted. The node stays cordoned afterwards."
   nodeDrain("What to do." input: NodeDrainInput!): NodePayload
+  "Adds and removes taints: NoSchedule reasons that operators own. No other reason is moved, whatever its name. dedicated=<tenant> keeps every tenant off but that one, and lets it see the node."
+  nodeTaint("What to do." input: NodeTaintInput!): NodePayload
+  "Sets and removes the operator's labels. Those of inventory and the system stay as they are."
+  nodeLabel("What to do." input: NodeLabelInput!): NodePayload
   "Books devices of a named node, or a share of it, which excludes nobody."
   reservationCreate("What to do." input: ReservationCreateInput!): ReservationPayload
   "Releases a reservation with all that it holds. Releasing a released one changes nothing."
@@ -5646,6 +5801,42 @@ input NodeDrainInput {
   reason: String
   "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
   requestId: ID
+}
+
+"Which taints to add and remove. At least one of the lists must hold a key."
+input NodeTaintInput {
+  "The tenant that acts: it must own the node."
+  tenantId: ID!
+  "The node."
+  nodeId: ID!
+  "The version that you read; CONFLICT when the node changed since."
+  version: Int
+  "Free text, up to 256 characters, kept in the event."
+  reason: String
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+  "Up to 32 keys: 1 to 128 letters, digits and . _ / = : -, starting and ending with a letter or digit. A key that is there already stays as it is."
+  add: [String!]
+  "Up to 32 keys, none of which is in add. A key that is not there is no fault."
+  remove: [String!]
+}
+
+"Which labels to set and remove. At least one of the lists must hold a key."
+input NodeLabelInput {
+  "The tenant that acts: it must own the node."
+  tenantId: ID!
+  "The node."
+  nodeId: ID!
+  "The version that you read; CONFLICT when the node changed since."
+  version: Int
+  "Free text, up to 256 characters, kept in the event."
+  reason: String
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+  "Up to 64 labels, each key once. A key that inventory or the system owns, or that begins with bc.dev/, is INVALID_INPUT."
+  set: [LabelInput!]
+  "Up to 64 keys, none of which is in set. Only the operator's labels are removed; bc.dev/ is INVALID_INPUT."
+  remove: [String!]
 }
 
 "What to book."
@@ -5738,6 +5929,8 @@ type NodePayload {
   changed: Boolean!
   "The log's position of this very change: follow after it and miss nothing. When nothing changed: the head as the node was read."
   cursor: Cursor!
+  "What to know about what was done all the same, a sentence each: a dedication to a tenant that doesn't exist."
+  warnings: [String!]!
 }
 
 "What a change of a reservation did."
@@ -6486,6 +6679,8 @@ func (ec *executionContext) childFields_NodePayload(ctx context.Context, field g
 		return ec.fieldContext_NodePayload_changed(ctx, field)
 	case "cursor":
 		return ec.fieldContext_NodePayload_cursor(ctx, field)
+	case "warnings":
+		return ec.fieldContext_NodePayload_warnings(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type NodePayload", field.Name)
 }
@@ -6984,6 +7179,34 @@ func (ec *executionContext) field_Mutation_nodeDrain_args(ctx context.Context, r
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (NodeDrainInput, error) {
 			return ec.unmarshalNNodeDrainInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDrainInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodeLabel_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodeLabelInput, error) {
+			return ec.unmarshalNNodeLabelInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeLabelInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodeTaint_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodeTaintInput, error) {
+			return ec.unmarshalNNodeTaintInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeTaintInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -13765,6 +13988,94 @@ func (ec *executionContext) fieldContext_Mutation_nodeDrain(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_nodeTaint(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodeTaint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodeTaint(ctx, fc.Args["input"].(NodeTaintInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodePayload) graphql.Marshaler {
+			return ec.marshalONodePayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodePayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodeTaint(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodeTaint_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodeLabel(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodeLabel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodeLabel(ctx, fc.Args["input"].(NodeLabelInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodePayload) graphql.Marshaler {
+			return ec.marshalONodePayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodePayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodeLabel(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodeLabel_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_reservationCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16818,6 +17129,38 @@ func (ec *executionContext) fieldContext_NodeLabelEvent_labelsSet(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _NodeLabelEvent_labelsRemoved(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeLabelEvent_labelsRemoved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LabelsRemoved(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LabelPair) graphql.Marshaler {
+			return ec.marshalOLabelPair2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelPairᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeLabelEvent_labelsRemoved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeLabelEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LabelPair(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _NodeLabelEvent_labelsDisplaced(ctx context.Context, field graphql.CollectedField, obj *NodeLabelEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16926,6 +17269,29 @@ func (ec *executionContext) _NodePayload_cursor(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_NodePayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodePayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodePayload_warnings(ctx context.Context, field graphql.CollectedField, obj *NodePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodePayload_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodePayload_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodePayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _NodeSessionEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
@@ -17326,6 +17692,268 @@ func (ec *executionContext) _NodeSessionEvent_lastSeen(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_NodeSessionEvent_lastSeen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodeSessionEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeTaintEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeTaintEvent_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeTaintEvent_type(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeTaintEvent_at(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeTaintEvent_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeTaintEvent_actor(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeTaintEvent_reason(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeTaintEvent_node(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeTaintEvent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeTaintEvent_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeTaintEvent_taintsAdded(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_taintsAdded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TaintsAdded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_taintsAdded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeTaintEvent_taintsRemoved(ctx context.Context, field graphql.CollectedField, obj *NodeTaintEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeTaintEvent_taintsRemoved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TaintsRemoved, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeTaintEvent_taintsRemoved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -22195,6 +22823,174 @@ func UnmarshalNodeFilter(ctx context.Context, raw any) (node.Filter, error) {
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputNodeLabelInput(ctx context.Context, obj any) (NodeLabelInput, error) {
+	var it NodeLabelInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId", "set", "remove"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "nodeId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "set":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("set"))
+			data, err := ec.unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Set = data
+		case "remove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("remove"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Remove = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodeLabelInput unmarshals raw into the NodeLabelInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodeLabelInput(ctx context.Context, raw any) (NodeLabelInput, error) {
+	var out NodeLabelInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeLabelInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputNodeTaintInput(ctx context.Context, obj any) (NodeTaintInput, error) {
+	var it NodeTaintInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId", "add", "remove"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "nodeId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "add":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("add"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Add = data
+		case "remove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("remove"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Remove = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodeTaintInput unmarshals raw into the NodeTaintInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodeTaintInput(ctx context.Context, raw any) (NodeTaintInput, error) {
+	var out NodeTaintInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeTaintInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputNodeUncordonInput(ctx context.Context, obj any) (NodeUncordonInput, error) {
 	var it NodeUncordonInput
 	if obj == nil {
@@ -22602,6 +23398,13 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			return graphql.Null
 		}
 		return ec._PoolEvent(ctx, sel, obj)
+	case NodeTaintEvent:
+		return ec._NodeTaintEvent(ctx, sel, &obj)
+	case *NodeTaintEvent:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeTaintEvent(ctx, sel, obj)
 	case NodeSessionEvent:
 		return ec._NodeSessionEvent(ctx, sel, &obj)
 	case *NodeSessionEvent:
@@ -24878,6 +25681,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "nodeTaint":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodeTaint(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodeLabel":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodeLabel(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "reservationCreate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reservationCreate(ctx, field)
@@ -25867,6 +26684,11 @@ func (ec *executionContext) _NodeLabelEvent(ctx context.Context, sel ast.Selecti
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "labelsRemoved":
+			out.Values[i] = ec._NodeLabelEvent_labelsRemoved(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "labelsDisplaced":
 			out.Values[i] = ec._NodeLabelEvent_labelsDisplaced(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -25912,6 +26734,11 @@ func (ec *executionContext) _NodePayload(ctx context.Context, sel ast.SelectionS
 			}
 		case "cursor":
 			out.Values[i] = ec._NodePayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._NodePayload_warnings(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -26026,6 +26853,90 @@ func (ec *executionContext) _NodeSessionEvent(ctx context.Context, sel ast.Selec
 			}
 		case "lastSeen":
 			out.Values[i] = ec._NodeSessionEvent_lastSeen(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeTaintEventImplementors = []string{"NodeTaintEvent", "Event"}
+
+func (ec *executionContext) _NodeTaintEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeTaintEvent) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeTaintEventImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeTaintEvent")
+		case "id":
+			out.Values[i] = ec._NodeTaintEvent_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeTaintEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeTaintEvent_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeTaintEvent_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeTaintEvent_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeTaintEvent_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeTaintEvent_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeTaintEvent_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeTaintEvent_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "taintsAdded":
+			out.Values[i] = ec._NodeTaintEvent_taintsAdded(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "taintsRemoved":
+			out.Values[i] = ec._NodeTaintEvent_taintsRemoved(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -28385,6 +29296,11 @@ func (ec *executionContext) unmarshalNNodeFilter2githubᚗcomᚋbetterᚑcompute
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNNodeLabelInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeLabelInput(ctx context.Context, v any) (NodeLabelInput, error) {
+	res, err := ec.unmarshalInputNodeLabelInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐOrder(ctx context.Context, v any) (node.Order, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := node.Order(tmp)
@@ -28398,6 +29314,11 @@ func (ec *executionContext) marshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋ
 		graphql.AddInvalidNullFromMarshaler(ctx, "NodeOrder!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNNodeTaintInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeTaintInput(ctx context.Context, v any) (NodeTaintInput, error) {
+	res, err := ec.unmarshalInputNodeTaintInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNNodeUncordonInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeUncordonInput(ctx context.Context, v any) (NodeUncordonInput, error) {

@@ -97,6 +97,15 @@ func (b *bundle) shared() (nodeID string) {
 	drained := b.as(b.tokenFor("olga-of-acme", "acme", time.Hour), `mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }`,
 		object{"i": object{"tenantId": "acme", "nodeId": n, "reason": "owners-words", "requestId": "owners-request"}})
 	require.Empty(b, drained.Errors)
+	for _, more := range []object{
+		{"add": []string{"owners-taint"}}, {"remove": []string{"owners-taint"}}, {"set": []object{{"key": "owners-new", "value": "owners-value"}}}, {"remove": []string{"owners-new"}},
+	} {
+		name := "nodeTaint"
+		if more["set"] != nil || more["remove"] != nil && more["remove"].([]string)[0] == "owners-new" {
+			name = "nodeLabel"
+		}
+		b.act(b.tokenFor("olga-of-acme", "acme", time.Hour), name, input(object{"tenantId": "acme", "nodeId": n, "reason": "owners-words"}, more)).at(b)
+	}
 	b.do(func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, `insert into node_reasons (node_id, reason, owner, by, message, since)
 			values ($1, 'taint:dedicated=third', 'operator', 'olga-of-acme', 'owners-words', now()), ($1, 'taint:dedicated=fourth', 'operator', 'olga-of-acme', null, now())`, n)
@@ -216,7 +225,7 @@ func TestGuest(t *testing.T) {
 				continue
 			}
 			walked++
-			a := b.as(guest, "mutation($i: "+in.Name+"!) { "+f.Name+"(input: $i) { __typename } }", object{"i": object{"tenantId": "guest", "nodeId": n}})
+			a := b.as(guest, "mutation($i: "+in.Name+"!) { "+f.Name+"(input: $i) { __typename } }", object{"i": input(object{"tenantId": "guest", "nodeId": n}, operatorControls[f.Name])})
 			require.Equal(t, "FORBIDDEN", a.code(t), f.Name)
 		}
 		require.GreaterOrEqual(t, walked, 3)

@@ -239,6 +239,24 @@ type NodeDrainInput struct {
 	RequestID *string `json:"requestId,omitempty"`
 }
 
+// Which labels to set and remove. At least one of the lists must hold a key.
+type NodeLabelInput struct {
+	// The tenant that acts: it must own the node.
+	TenantID string `json:"tenantId"`
+	// The node.
+	NodeID string `json:"nodeId"`
+	// The version that you read; CONFLICT when the node changed since.
+	Version *int `json:"version,omitempty"`
+	// Free text, up to 256 characters, kept in the event.
+	Reason *string `json:"reason,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+	// Up to 64 labels, each key once. A key that inventory or the system owns, or that begins with bc.dev/, is INVALID_INPUT.
+	Set []*LabelInput `json:"set,omitempty"`
+	// Up to 64 keys, none of which is in set. Only the operator's labels are removed; bc.dev/ is INVALID_INPUT.
+	Remove []string `json:"remove,omitempty"`
+}
+
 // What a control did.
 type NodePayload struct {
 	// The node after it.
@@ -247,6 +265,26 @@ type NodePayload struct {
 	Changed bool `json:"changed"`
 	// The log's position of this very change: follow after it and miss nothing. When nothing changed: the head as the node was read.
 	Cursor string `json:"cursor"`
+	// What to know about what was done all the same, a sentence each: a dedication to a tenant that doesn't exist.
+	Warnings []string `json:"warnings"`
+}
+
+// Which taints to add and remove. At least one of the lists must hold a key.
+type NodeTaintInput struct {
+	// The tenant that acts: it must own the node.
+	TenantID string `json:"tenantId"`
+	// The node.
+	NodeID string `json:"nodeId"`
+	// The version that you read; CONFLICT when the node changed since.
+	Version *int `json:"version,omitempty"`
+	// Free text, up to 256 characters, kept in the event.
+	Reason *string `json:"reason,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+	// Up to 32 keys: 1 to 128 letters, digits and . _ / = : -, starting and ending with a letter or digit. A key that is there already stays as it is.
+	Add []string `json:"add,omitempty"`
+	// Up to 32 keys, none of which is in add. A key that is not there is no fault.
+	Remove []string `json:"remove,omitempty"`
 }
 
 // Which node to uncordon, and why.

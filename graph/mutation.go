@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
@@ -39,6 +40,30 @@ func (m mutations) NodeDrain(ctx context.Context, in NodeDrainInput) (*NodePaylo
 	return payload, err
 }
 
+// NodeTaint adds and removes taints.
+func (m mutations) NodeTaint(ctx context.Context, in NodeTaintInput) (*NodePayload, error) {
+	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
+		return m.Controls.Taint(ctx, e, controls.Taints{Add: in.Add, Remove: in.Remove})
+	}
+	return m.control(ctx, verb, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+}
+
+// NodeLabel sets and removes labels.
+func (m mutations) NodeLabel(ctx context.Context, in NodeLabelInput) (*NodePayload, error) {
+	set, err := labelsOf("set", in.Set)
+	if err != nil {
+		return nil, err
+	}
+	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
+		return m.Controls.Label(ctx, e, controls.Labels{Set: set, Remove: in.Remove})
+	}
+	return m.control(ctx, verb, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+}
+
 func (m mutations) control(ctx context.Context, verb func(context.Context, node.Edit) (node.Changed, error), e node.Edit) (*NodePayload, error) {
 	var err error
 	if e.Who, err = actor(ctx); err != nil {
@@ -48,7 +73,10 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 	if err != nil {
 		return nil, err
 	}
-	return &NodePayload{Node: m.oneNode(e.Who, &node.View{Node: done.Node, Seer: e.TenantID, Full: true, Rights: done.Rights}), Changed: done.Changed, Cursor: done.Cursor.String()}, nil
+	return &NodePayload{
+		Node:    m.oneNode(e.Who, &node.View{Node: done.Node, Seer: e.TenantID, Full: true, Rights: done.Rights}),
+		Changed: done.Changed, Cursor: done.Cursor.String(), Warnings: done.Warnings,
+	}, nil
 }
 
 // lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.
@@ -115,7 +143,7 @@ func (m mutations) JoinTokenCreate(ctx context.Context, in JoinTokenCreateInput)
 	if in.TTLSeconds < 1 || in.TTLSeconds > int(pki.MaxTokenTTL.Seconds()) {
 		return nil, fault.Invalid("ttlSeconds", "must be between 1 and 604800", 0)
 	}
-	labels, err := labelsOf(in.Labels)
+	labels, err := labelsOf("labels", in.Labels)
 	if err != nil {
 		return nil, err
 	}

@@ -58,14 +58,14 @@ func (t *JoinToken) Labels() []node.Label {
 }
 
 // labelsOf reads labels from an input; a key twice is INVALID_INPUT.
-func labelsOf(in []*LabelInput) (map[string]string, error) {
+func labelsOf(argument string, in []*LabelInput) (map[string]string, error) {
 	if len(in) == 0 {
 		return nil, nil
 	}
 	out := make(map[string]string, len(in))
 	for _, l := range in {
 		if _, twice := out[l.Key]; twice {
-			return nil, fault.Invalid("labels", "must hold each key once", len(in))
+			return nil, fault.Invalid(argument, "must hold each key once", len(in))
 		}
 		out[l.Key] = l.Value
 	}

@@ -33,6 +33,7 @@ const (
 	NodesSecurity      Action = "compute:nodes:security-events"
 	NodesCordon        Action = "compute:nodes:cordon"
 	NodesDrain         Action = "compute:nodes:drain"
+	NodesUpdate        Action = "compute:nodes:update"
 	NodesInventory     Action = "compute:nodes:inventory"
 	TenantsCreate      Action = "compute:tenants:create"
 	PoolsRead          Action = "compute:pools:read"

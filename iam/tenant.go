@@ -95,3 +95,19 @@ func CreateTenantTx(ctx context.Context, tx *db.Tx, tenant string) error {
 	}
 	return nil
 }
+
+// AbsentTenants gives those of the names that no tenant has, sorted; nothing is asked for no name.
+func AbsentTenants(ctx context.Context, q db.Querier, names []string) ([]string, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, `select distinct name collate "C" from unnest($1::text[]) as name where not exists (select from tenants where id = name) order by 1`, names)
+	if err != nil {
+		return nil, fmt.Errorf("look for the tenants: %w", err)
+	}
+	absent, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for the tenants: %w", err)
+	}
+	return absent, nil
+}

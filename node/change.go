@@ -30,6 +30,8 @@ type Fact struct {
 	Reason string
 	// Data holds the fields of the event's type.
 	Data any
+	// Guests are tenants that come to see the node by this very change: they are told its reduced form beside those who saw it before.
+	Guests []string
 }
 
 // Decide looks at a node and an act, changes the node in memory and says what happened; nil says that there was nothing to do. It is pure: no
@@ -74,6 +76,8 @@ type Changed struct {
 	Changed bool
 	// Cursor is the log's position of this very change; when nothing changed, the head as it was read under the node's lock.
 	Cursor events.Cursor
+	// Warnings are sentences about what was done all the same.
+	Warnings []string
 }
 
 // Store changes and reads nodes.
@@ -222,7 +226,7 @@ func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor,
 		}
 		err := events.Append(tx, events.Entry{
 			Type: f.Type, TenantID: n.TenantID, NodeID: n.ID, Actor: who.Name, Reason: eventReason, RequestID: requestID, Data: f.Data,
-			Audience: got.audiences[n.ID],
+			Audience: got.audiences[n.ID].With(f.Guests),
 		})
 		if err != nil {
 			return nil, err

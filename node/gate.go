@@ -169,7 +169,7 @@ func (n *Node) Holds() []Hold {
 		holds = append(holds, h)
 	}
 	if c := n.Cordon; c != nil {
-		holds = append(holds, Hold{Reason: "cordon", Owner: "operator", By: Text(c.By), Message: c.Reason, Since: &c.At})
+		holds = append(holds, Hold{Reason: "cordon", Owner: Operator, By: Text(c.By), Message: c.Reason, Since: &c.At})
 	}
 	if n.Maintenance {
 		holds = append(holds, Hold{Reason: "maintenance", Owner: "health", Message: "it needs an operator"})

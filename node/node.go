@@ -133,6 +133,9 @@ type Reason struct {
 	Since   time.Time
 }
 
+// Operator owns the reasons that operators set, and stands for whoever acts on a node before tenants that do not own it.
+const Operator = "operator"
+
 // Label describes a node for placement.
 type Label struct {
 	Key    string
@@ -208,6 +211,20 @@ func (n *Node) SetLabel(l Label) {
 		return
 	}
 	n.Labels = slices.Insert(n.Labels, i, l)
+}
+
+// Label gives the label of that key, if there is one.
+func (n *Node) Label(key string) (Label, bool) {
+	i, there := slices.BinarySearchFunc(n.Labels, key, func(l Label, key string) int { return strings.Compare(l.Key, key) })
+	if !there {
+		return Label{}, false
+	}
+	return n.Labels[i], true
+}
+
+// RemoveLabel takes a label away; one that is not there is no fault.
+func (n *Node) RemoveLabel(key string) {
+	n.Labels = slices.DeleteFunc(n.Labels, func(l Label) bool { return l.Key == key })
 }
 
 // Clone gives a copy that shares nothing with n.

@@ -23,9 +23,6 @@ type View struct {
 	place string // in the list that it was read for: the key that sorts
 }
 
-// operator stands for whoever acts on a node, before tenants that do not own it.
-const operator = "operator"
-
 // reduce cuts from a guest's view the owner's words, names and own labels: it learns that and since when the node is out, not by whom or why in the
 // owner's words, and of another tenant's dedication only that there is one.
 func (v *View) reduce() {
@@ -33,12 +30,12 @@ func (v *View) reduce() {
 		return
 	}
 	r := v.Node
-	r.ChangedBy = operator
+	r.ChangedBy = Operator
 	if r.Failure != nil {
 		r.Failure.Message = ""
 	}
 	if r.Cordon != nil {
-		r.Cordon.By, r.Cordon.Reason = operator, ""
+		r.Cordon.By, r.Cordon.Reason = Operator, ""
 	}
 	if r.LastDrain != nil {
 		r.LastDrain.reduce()
@@ -55,8 +52,8 @@ func (v *View) reduce() {
 }
 
 func (d *Drain) reduce() {
-	d.By, d.Reason, d.Cause = operator, "", ""
+	d.By, d.Reason, d.Cause = Operator, "", ""
 	if d.EndedBy != "" {
-		d.EndedBy = operator
+		d.EndedBy = Operator
 	}
 }
