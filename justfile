@@ -21,6 +21,14 @@ default:
 up *args: build
     @exec tools/up.sh {{ args }}
 
+# A control plane with simulated machines, to look at: just demo 200. It has a data directory of its own, DEMO_DIR.
+demo machines="200" *args: build
+    @exec bin/better-compute serve --data-dir "${DEMO_DIR:-${XDG_DATA_HOME:-$HOME/.local/share}/better-compute-demo}" --demo {{ machines }} {{ args }}
+
+# Simulate machines for a control plane that runs: just sim 50 --server http://127.0.0.1:8080
+sim machines="50" *args: build
+    @exec bin/better-compute sim {{ machines }} {{ args }}
+
 # Everything CI runs, with its own set-up; prints the seconds of each step.
 test:
     @tools/test.sh setup console build tools unit unit-15 console-test main-job up-twice secrets bench-smoke check-generated requirements lint

@@ -19,6 +19,7 @@ type Agent struct {
 	store   *store
 	rhythm  rhythm
 	clock   func() time.Time
+	cable   Dial
 }
 
 // Options are what an Agent is made of.
@@ -31,6 +32,8 @@ type Options struct {
 	Version string
 	// Clock is the machine's clock; nil is this process's. It may be wrong: it is told to the control plane, and decides nothing there.
 	Clock func() time.Time
+	// Dial opens connections to gateways; nil is the network itself. Simulations cut them off as a power loss does.
+	Dial Dial
 	// Log gets what happens; no secret is ever written to it.
 	Log *slog.Logger
 }
@@ -42,7 +45,7 @@ func New(o Options) *Agent {
 		clock = time.Now
 	}
 	return &Agent{
-		config: o.Config, machine: o.Machine, version: o.Version, log: o.Log, rhythm: defaultRhythm, clock: clock,
+		config: o.Config, machine: o.Machine, version: o.Version, log: o.Log, rhythm: defaultRhythm, clock: clock, cable: o.Dial,
 		store: &store{dir: o.Config.StateDir, disk: localDisk{}, log: o.Log},
 	}
 }

@@ -24,7 +24,12 @@ type trust struct {
 	trustDomain string
 	// clock is the machine's, which may be wrong.
 	clock func() time.Time
+	// cable dials; nil: the network itself.
+	cable Dial
 }
+
+// Dial opens a connection to a gateway, as net.Dialer's DialContext does.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // learnTrust finds the root with the configured fingerprint at a gateway that nothing else is known of yet. The root is only found here, not believed:
 // the next dial verifies the gateway against it, so whoever merely shows the right root gains nothing.
@@ -32,7 +37,7 @@ func (a *Agent) learnTrust(ctx context.Context, server string) (trust, error) {
 	caFingerprint := a.config.CAFingerprint
 	// No root is trusted, so this handshake always fails, and its error carries what the gateway showed.
 	probe := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: wire.GatewayPrefix + "invalid", MinVersion: tls.VersionTLS13, Time: a.clock}
-	conn, err := handshake(ctx, server, probe)
+	conn, err := handshake(ctx, a.cable, server, probe)
 	if err == nil {
 		_ = conn.Close()
 		return trust{}, fmt.Errorf("%s passed a check that nothing can pass", server)
@@ -49,7 +54,7 @@ func (a *Agent) learnTrust(ctx context.Context, server string) (trust, error) {
 		if len(names) != 1 || !strings.HasPrefix(names[0], wire.GatewayPrefix) || names[0] == wire.GatewayPrefix {
 			return trust{}, fault.New(fault.Unauthenticated, nil, "%s is no gateway of this control plane: its certificate has another name", server)
 		}
-		return trust{root: cert, trustDomain: strings.TrimPrefix(names[0], wire.GatewayPrefix), clock: a.clock}, nil
+		return trust{root: cert, trustDomain: strings.TrimPrefix(names[0], wire.GatewayPrefix), clock: a.clock, cable: a.cable}, nil
 	}
 	return trust{}, fault.New(fault.Unauthenticated, nil,
 		"%s does not show the root certificate with the fingerprint %s; check server and ca_fingerprint; the token was not sent", server, caFingerprint)
@@ -68,12 +73,12 @@ func (t trust) dial(ctx context.Context, server string, credential *Credential) 
 		// Shown whatever issuers the gateway names: a refusal with its reason is worth more than a connection without a certificate.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
 	}
-	conn, err := handshake(ctx, server, config)
+	conn, err := handshake(ctx, t.cable, server, config)
 	var invalid x509.CertificateInvalidError
 	if shown := unverified(err); len(shown) > 0 && errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		at := within(t.clock(), shown[0])
 		config.Time = func() time.Time { return at }
-		conn, err = handshake(ctx, server, config)
+		conn, err = handshake(ctx, t.cable, server, config)
 	}
 	if err != nil {
 		return nil, dialFault(server, err)
@@ -92,18 +97,20 @@ func within(now time.Time, cert *x509.Certificate) time.Time {
 	return now
 }
 
-func handshake(ctx context.Context, server string, config *tls.Config) (*tls.Conn, error) {
+func handshake(ctx context.Context, cable Dial, server string, config *tls.Config) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	dialer := &tls.Dialer{Config: config}
-	conn, err := dialer.DialContext(ctx, "tcp", server)
+	if cable == nil {
+		cable = (&net.Dialer{}).DialContext
+	}
+	conn, err := cable(ctx, "tcp", server)
 	if err != nil {
 		return nil, err
 	}
-	secured, ok := conn.(*tls.Conn)
-	if !ok {
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("a TLS dial gave a %T", conn)
+		return nil, err
 	}
 	return secured, nil
 }

@@ -81,7 +81,7 @@ func (a *Agent) session(ctx context.Context, server string, credential *Credenti
 func (a *Agent) open(ctx context.Context, server string, credential *Credential) (*websocket.Conn, ending) {
 	ctx, cancel := context.WithTimeout(ctx, 2*connectTimeout)
 	defer cancel()
-	known := trust{root: credential.root, trustDomain: credential.TrustDomain, clock: a.clock}
+	known := trust{root: credential.root, trustDomain: credential.TrustDomain, clock: a.clock, cable: a.cable}
 	secured, err := known.dial(ctx, server, credential)
 	if err != nil {
 		return nil, ending{err: err}

@@ -121,6 +121,7 @@ type Gateway struct {
 	telling  chan struct{}
 	serving  atomic.Bool
 	flushed  atomic.Int64 // when ages were written last, since epoch
+	beats    atomic.Int64 // that came, since the start
 	work     sync.WaitGroup
 	stopping chan struct{}
 }
@@ -163,6 +164,8 @@ type Stats struct {
 	Connections int
 	// Serving says whether machines are taken.
 	Serving bool
+	// Beats are those that came since the gateway started.
+	Beats int64
 	// FlushAge is how long ago ages were last written; negative before the first time.
 	FlushAge time.Duration
 }
@@ -170,7 +173,7 @@ type Stats struct {
 // Stats gives them as they are now.
 func (g *Gateway) Stats() Stats {
 	all, open := g.registry.count()
-	s := Stats{Sessions: open, Connections: all, Serving: g.serving.Load(), FlushAge: -1}
+	s := Stats{Sessions: open, Connections: all, Serving: g.serving.Load(), Beats: g.beats.Load(), FlushAge: -1}
 	if at := g.flushed.Load(); at > 0 {
 		s.FlushAge = g.now() - time.Duration(at)
 	}

@@ -109,6 +109,7 @@ func (s *session) serve(ctx context.Context) string {
 		s.frames.Add(1)
 		switch body := up.GetBody().(type) {
 		case *wire.Up_Beat:
+			s.g.beats.Add(1)
 			ack := &wire.Down{Body: &wire.Down_BeatAck{BeatAck: &wire.BeatAck{Seq: body.Beat.GetSeq()}}}
 			if err := wire.WriteDown(reading, s.conn, ack); err != nil {
 				return s.broken(ctx, err)

@@ -23,6 +23,6 @@ func run(args []string) int {
 
 	env := cli.System(version)
 	root := cli.New(env)
-	root.AddCommand(newServe(version))
+	root.AddCommand(newServe(version), newSim())
 	return int(cli.Run(ctx, env, root, args))
 }

@@ -77,6 +77,8 @@ func (m *metrics) gateway(g *gateway.Gateway, notAfter func() time.Time) {
 	began := time.Now()
 	m.gauge("bc_gateway_sessions", "Machines that hold a session at this gateway.", func() float64 { return float64(g.Stats().Sessions) })
 	m.gauge("bc_gateway_connections", "Connections at this gateway, with those that hold no session yet.", func() float64 { return float64(g.Stats().Connections) })
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "bc_gateway_beats_total", Help: "Beats that came to this gateway."},
+		func() float64 { return float64(g.Stats().Beats) }))
 	m.gauge("bc_flush_age_seconds", "How long ago this gateway last wrote the ages of its sessions, or started.", func() float64 {
 		if age := g.Stats().FlushAge; age >= 0 {
 			return age.Seconds()

@@ -34,7 +34,10 @@ type settings struct {
 	logLevel         string
 	// shutdownDelay is how long /readyz says that the process stops before it does.
 	shutdownDelay time.Duration
-	version       string
+	// demo is how many simulated machines live in this process; 0: none. demoSeed makes them.
+	demo     int
+	demoSeed uint64
+	version  string
 }
 
 // The roles of a process. One process has all of them; a fleet splits them over machines.
@@ -80,6 +83,8 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 	f.StringVar(&s.logLevel, "log-level", "info", "what is logged: debug, info, warn or error, and what is worse")
 	f.DurationVar(&s.shutdownDelay, "shutdown-delay", 500*time.Millisecond,
 		"how long /readyz says that the process stops before streams end and nothing is accepted any more: for load balancers")
+	f.IntVar(&s.demo, "demo", 0, "simulate `N` machines, with tenants, bookings and faults; only in a data directory of its own")
+	f.Uint64Var(&s.demoSeed, "demo-seed", 1, "which fleet is simulated, and what happens to it: the same seed gives the same")
 	return cmd
 }
 
@@ -125,7 +130,7 @@ func (s *settings) check() error {
 		return fault.Invalid("data-dir", "cannot be resolved", 0)
 	}
 	s.dataDir = dir
-	return nil
+	return s.checkDemo()
 }
 
 // defaultDataDir is the system's for root, and the user's own for everybody else.
@@ -151,6 +156,9 @@ func greet(out io.Writer, s *settings, apiURL string, link func() (string, error
 	}
 	if s.has(roleGateway) {
 		fmt.Fprintf(&b, "Machines connect to:      %s\n", s.gatewayListen)
+	}
+	if s.demo > 0 {
+		fmt.Fprintf(&b, "Simulated machines:       %d, of seed %d; none of them is real\n", s.demo, s.demoSeed)
 	}
 	if apiURL != "" {
 		fmt.Fprintf(&b, "The admin's token:        %s\n", filepath.Join(s.dataDir, adminTokenFile))

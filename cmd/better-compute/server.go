@@ -71,6 +71,9 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer d.Close()
+	if err := s.claimDemo(ctx, d, log); err != nil {
+		return err
+	}
 	r, err := s.assemble(ctx, d, log)
 	if err != nil {
 		return err
@@ -153,6 +156,11 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *op
 			return err
 		}
 		if err := writeFile(filepath.Join(s.dataDir, addressFile), []byte(apiURL+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	if s.demo > 0 {
+		if err := s.simulate(ctx, g, apiURL, l.gateway.Addr().String(), log); err != nil {
 			return err
 		}
 	}
