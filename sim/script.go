@@ -110,7 +110,7 @@ func (s *Script) due(a Act) bool {
 func (s *Script) choose() (Act, bool) {
 	m := s.r.IntN(len(s.machines))
 	switch n := s.r.IntN(200); {
-	case n < 120 || s.made < len(s.machines)/2:
+	case n < 120, n < 160 && s.made < len(s.machines)/2:
 		return s.book(m)
 	case n < 170:
 		return s.release()
