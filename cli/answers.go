@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -76,6 +77,7 @@ type node struct {
 	StatusSentence      string     `json:"statusSentence"`
 	OutSince            moment     `json:"outSince"`
 	LiveAllocationCount int        `json:"liveAllocationCount"`
+	Devices             []device   `json:"devices"`
 	Inventory           *inventory `json:"inventory"`
 	CreatedAt           moment     `json:"createdAt"`
 }
@@ -150,13 +152,46 @@ const (
 )
 
 type allocation struct {
-	ID            string `json:"id"`
-	ReservationID string `json:"reservationId"`
-	TenantID      string `json:"tenantId"`
-	NodeID        string `json:"nodeId"`
-	Future        bool   `json:"future"`
-	StartsAt      moment `json:"startsAt"`
-	EndsAt        moment `json:"endsAt"`
+	ID            string   `json:"id"`
+	ReservationID string   `json:"reservationId"`
+	TenantID      string   `json:"tenantId"`
+	NodeID        string   `json:"nodeId"`
+	Future        bool     `json:"future"`
+	StartsAt      moment   `json:"startsAt"`
+	EndsAt        moment   `json:"endsAt"`
+	Devices       []string `json:"devices"`
+}
+
+// device is a part of a node that can be booked by itself.
+type device struct {
+	UUID         string       `json:"uuid"`
+	Slot         int          `json:"slot"`
+	Model        string       `json:"model"`
+	Held         bool         `json:"held"`
+	InUse        *bool        `json:"inUse"`
+	MissingSince moment       `json:"missingSince"`
+	Allocations  []allocation `json:"allocations"`
+}
+
+// sentence says what the device is and who holds it, as far as the caller may know.
+func (d *device) sentence(now time.Time) string {
+	var text strings.Builder
+	text.WriteString("slot " + strconv.Itoa(d.Slot) + ", " + orDash(d.Model))
+	switch {
+	case d.MissingSince != "":
+		text.WriteString(", missing since " + d.MissingSince.stamp())
+	case d.Held:
+		text.WriteString(", held")
+	default:
+		text.WriteString(", free")
+	}
+	for i := range d.Allocations {
+		text.WriteString("; " + strings.Replace(d.Allocations[i].sentence(now), "  ", " ", 1))
+	}
+	if d.InUse != nil && *d.InUse {
+		text.WriteString(", processes run on it")
+	}
+	return text.String()
 }
 
 type reservation struct {

@@ -112,12 +112,19 @@ func newNode(id, hostname string, version int) object {
 		},
 		"placeable": object{"placeable": true, "because": []any{}}, "placeableFor": "ALL", "statusSentence": "in service", "outSince": nil,
 		"controls":            []any{object{"control": "cordon", "action": "compute:nodes:cordon", "enabled": true, "because": nil}},
-		"liveAllocationCount": 0, "inventory": object{
+		"liveAllocationCount": 0, "devices": []any{newDevice("GPU-1", 0), newDevice("GPU-2", 1)}, "inventory": object{
 			"reportedAt": "2026-11-29T12:00:00Z", "stale": false, "os": "Debian 12", "kernel": "6.1.0", "vendor": nil, "model": nil, "serial": nil,
 			"cpuModel": "EPYC 9554", "cpuArch": "amd64", "cpuCores": 64, "cpuThreads": 128, "memoryBytes": "824633720832",
 			"gpus": []any{object{"uuid": "GPU-1", "model": "H100", "memoryBytes": "85899345920"}}, "gpuNote": nil,
 			"storageRoots": []any{object{"path": "/", "fsType": "ext4", "sizeBytes": "1"}},
 		}, "createdAt": "2026-11-20T09:00:00Z",
+	}
+}
+
+func newDevice(uuid string, slot int) object {
+	return object{
+		"uuid": uuid, "kind": "GPU", "slot": slot, "model": "H100", "memoryBytes": "85899345920", "held": false, "inUse": false, "missingSince": nil,
+		"allocations": []any{},
 	}
 }
 
@@ -706,13 +713,22 @@ func (f *fake) book(field string, input object) (object, any) {
 		if n["cordoned"] == true {
 			return nil, failed("INVALID_STATE", "nothing new lands on gpu-01: cordoned by alex", object{"cordoned": true})
 		}
+		devices, _ := input["devices"].([]any)
+		for _, d := range n["devices"].([]any) {
+			if slices.Contains(devices, d.(object)["uuid"]) {
+				if d.(object)["held"] == true {
+					return nil, failed("INVALID_STATE", "device GPU-1 is booked by another tenant until 2026-11-29T16:00:00Z; book it from then on, or another device", nil)
+				}
+				d.(object)["held"] = true
+			}
+		}
 		id := fmt.Sprintf("%s%02d", resR[:len(resR)-2], len(f.reserved))
 		r := object{
 			"id": id, "tenantId": "acme", "state": "ACTIVE", "reason": input["reason"], "createdBy": "alex",
 			"createdAt": "2026-11-29T14:00:00Z", "releasedAt": nil, "releasedBy": nil,
 			"allocations": []any{object{
 				"id": "alloc_01k5wjb4s8fpvb0q9f6m3h2cdd", "reservationId": id, "tenantId": "acme", "nodeId": n["id"], "live": true,
-				"future": input["startsAt"] != nil, "startsAt": starts, "endsAt": ends, "releasedAt": nil, "endedAt": nil,
+				"future": input["startsAt"] != nil, "startsAt": starts, "endsAt": ends, "releasedAt": nil, "endedAt": nil, "devices": append([]any{}, devices...),
 			}},
 		}
 		f.reserved = append(f.reserved, r)

@@ -278,6 +278,9 @@ func describe(f *fields, n *node, now time.Time, wide bool) {
 		f.add("Machine", machine(i))
 		f.add("Accelerators", accelerators(i))
 	}
+	for _, d := range n.Devices {
+		f.add("Device", d.UUID+", "+d.sentence(now))
+	}
 	f.add("Labels", labels(n.Labels))
 	f.add("Version", strconv.Itoa(n.Version))
 	f.add("Created", n.CreatedAt.stamp())

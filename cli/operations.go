@@ -31,6 +31,7 @@ var (
 	opNodes              = load("query", "Nodes")
 	opNodeIDs            = load("query", "NodeIDs")
 	opNode               = load("query", "Node")
+	opNodeDevices        = load("query", "NodeDevices")
 	opNodeDrains         = load("query", "NodeDrains")
 	opEvents             = load("query", "Events")
 	opPools              = load("query", "Pools")

@@ -21,7 +21,7 @@ func TestOperations(t *testing.T) {
 
 	// Rows of a list are smaller than a node that is looked at alone.
 	row := []string{
-		"holds", "identityGeneration", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
+		"holds", "identityGeneration", "devices", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
 	}
 	cases := []struct {
 		op     operation
@@ -57,6 +57,11 @@ func TestOperations(t *testing.T) {
 			Node *struct {
 				Drain     *drain `json:"drain"`
 				LastDrain *drain `json:"lastDrain"`
+			} `json:"node"`
+		}{}, nil},
+		{opNodeDevices, struct {
+			Node *struct {
+				Devices []device `json:"devices"`
 			} `json:"node"`
 		}{}, nil},
 		{opEvents, struct {

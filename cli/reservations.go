@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/id"
 )
 
@@ -36,10 +38,16 @@ func parseSpan(text string) (time.Duration, error) {
 	return length, nil
 }
 
+// longest bounds a booking, as the server does.
+const longest = 3650 * 24 * time.Hour
+
 func seconds(flag, text string) (int, error) {
 	length, err := parseSpan(text)
-	if err != nil || length%time.Second != 0 {
+	switch {
+	case err != nil || length%time.Second != 0:
 		return 0, Usage("%s %q must be a length of time in whole seconds, like 2h or 7d", flag, text)
+	case length > longest:
+		return 0, Usage("%s %q must be at most ten years; leave it out for an open end", flag, text)
 	}
 	return int(length / time.Second), nil
 }
@@ -47,17 +55,26 @@ func seconds(flag, text string) (int, error) {
 func parseMoment(flag, text string) (string, error) {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return "", Usage("%s %q must be a moment like 2026-11-29T14:00:00Z", flag, text)
+		return "", Usage("%s %q must be a moment with its time zone, like 2026-11-29T14:00:00Z or 2026-11-29T15:00:00+01:00", flag, text)
+	}
+	if !at.After(time.Unix(0, 0)) || at.Year() > 9999 {
+		return "", Usage("%s %q must be a moment of this age, like 2026-11-29T14:00:00Z", flag, text)
 	}
 	return at.UTC().Format(time.RFC3339Nano), nil
 }
 
 func (a *app) reservationsCreate() *cobra.Command {
-	var nodeID, length, until, starts, reason string
+	var (
+		nodeID, length, until, starts, reason string
+		devices                               []string
+	)
 	cmd := &cobra.Command{
 		Use:   "create --node NODE",
-		Short: "Book a share of a node",
+		Short: "Book devices of a node, or a share of it",
+		Long: "Books devices of a node, which nobody else can hold in that time. Without --devices it books a share of the node, which excludes nobody.\n" +
+			"A device is named by its hardware id or by its slot; \"nodes get\" lists both.",
 		Example: "  better-compute reservations create --node node_01k5wjb4s8fpvb0q9f6m3h2c7d --for 2h --reason training\n" +
+			"  better-compute reservations create --node node_01k5wjb4s8fpvb0q9f6m3h2c7d --devices 0,1 --for 7d\n" +
 			"  better-compute reservations create --node node_01k5wjb4s8fpvb0q9f6m3h2c7d --until 2026-11-30T06:00:00Z",
 		Args: NoArgs,
 		RunE: a.run(func(cmd *cobra.Command, _ []string) error {
@@ -66,6 +83,9 @@ func (a *app) reservationsCreate() *cobra.Command {
 			}
 			if err := checkID(id.Node, "node", nodeID); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("devices") && len(devices) == 0 {
+				return Usage("--devices must name at least one device; leave it out for a share of the node")
 			}
 			input := map[string]any{"nodeId": nodeID, "requestId": requestID()}
 			if length != "" && until != "" {
@@ -91,6 +111,13 @@ func (a *app) reservationsCreate() *cobra.Command {
 			if reason != "" {
 				input["reason"] = reason
 			}
+			if len(devices) > 0 {
+				named, err := a.named(cmd.Context(), nodeID, devices)
+				if err != nil {
+					return err
+				}
+				input["devices"] = named
+			}
 			c, p, err := a.book(cmd.Context(), opReservationCreate, "reservationCreate", input)
 			if err != nil {
 				return err
@@ -105,13 +132,54 @@ func (a *app) reservationsCreate() *cobra.Command {
 		}),
 	}
 	set := cmd.Flags()
-	set.StringVar(&nodeID, "node", "", "the `node` to book a share of")
+	set.StringVar(&nodeID, "node", "", "the `node` to book")
+	set.StringSliceVar(&devices, "devices", nil, "the `devices` to hold, by hardware id or slot, like 0,1; absent: a share of the node, which excludes nobody")
 	set.StringVar(&length, "for", "", "how `long`, like 2h or 7d; without --for and --until it is open-ended")
 	set.StringVar(&until, "until", "", "when it ends, a `moment` like 2026-11-30T06:00:00Z")
 	set.StringVar(&starts, "starts", "", "when it begins, a `moment`; absent: now")
 	set.StringVar(&reason, "reason", "", "`why`, up to 256 characters; it stands in the event")
 	_ = cmd.RegisterFlagCompletionFunc("node", a.completeNodes)
 	return cmd
+}
+
+// named gives the hardware ids of devices that are named by their slots or by themselves.
+func (a *app) named(ctx context.Context, nodeID string, devices []string) ([]string, error) {
+	slot := func(name string) (int, bool) {
+		n, err := strconv.Atoi(name)
+		return n, err == nil && n >= 0
+	}
+	if !slices.ContainsFunc(devices, func(name string) bool { _, ok := slot(name); return ok }) {
+		return devices, nil
+	}
+	c, tenant, err := a.asTenant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Node *struct {
+			Devices []device `json:"devices"`
+		} `json:"node"`
+	}
+	if err := c.do(ctx, opNodeDevices, map[string]any{"tenantId": tenant, "nodeId": nodeID}, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Node == nil {
+		return nil, &Error{Code: string(fault.NotFound), Message: nodeID + " is not there, or not visible to " + tenant}
+	}
+	named := make([]string, len(devices))
+	for i, name := range devices {
+		named[i] = name
+		n, ok := slot(name)
+		if !ok {
+			continue
+		}
+		at := slices.IndexFunc(answer.Node.Devices, func(d device) bool { return d.Slot == n && d.MissingSince == "" })
+		if at < 0 {
+			return nil, &Error{Code: string(fault.NotFound), Message: nodeID + " has no device in slot " + name, Hint: "nodes get " + nodeID + " lists what it has"}
+		}
+		named[i] = answer.Node.Devices[at].UUID
+	}
+	return named, nil
 }
 
 func (a *app) book(ctx context.Context, op operation, field string, input map[string]any) (*client, *reservationPayload, error) {
@@ -150,28 +218,45 @@ func (r *reservation) interval(now time.Time) string {
 	if one.Future {
 		text = "from " + one.StartsAt.stamp() + ", " + text
 	}
+	if len(one.Devices) > 0 {
+		text = one.what() + ", " + text
+	}
 	return text
 }
 
+// what says in a few words what is held.
+func (b *allocation) what() string {
+	switch len(b.Devices) {
+	case 0:
+		return "a share"
+	case 1:
+		return "1 device"
+	}
+	return strconv.Itoa(len(b.Devices)) + " devices"
+}
+
 func reservationRows(t *table, list []doc[reservation], now time.Time, wide bool) {
-	head := []string{"ID", "STATE", "NODE", "STARTS", "ENDS", "REASON"}
+	head := []string{"ID", "STATE", "NODE", "HOLDS", "STARTS", "ENDS", "REASON"}
 	if wide {
-		head = append(head, "BY", "CREATED", "RELEASED", "RELEASED BY")
+		head = append(head, "DEVICES", "BY", "CREATED", "RELEASED", "RELEASED BY")
 	}
 	t.header(head...)
 	for i := range list {
 		r := &list[i].v
-		nodes, starts, ends := "-", "-", "-"
-		for n, held := range r.Allocations {
+		nodes, holds, starts, ends := "-", "-", "-", "-"
+		var devices []string
+		for n := range r.Allocations {
+			held := &r.Allocations[n]
+			devices = append(devices, held.Devices...)
 			if n == 0 {
-				nodes, starts, ends = held.NodeID, held.StartsAt.stamp(), held.EndsAt.until(now)
+				nodes, holds, starts, ends = held.NodeID, held.what(), held.StartsAt.stamp(), held.EndsAt.until(now)
 			} else {
-				nodes += "," + held.NodeID
+				nodes, holds = nodes+","+held.NodeID, holds+","+held.what()
 			}
 		}
-		row := []string{r.ID, words(r.State), nodes, starts, ends, orDash(r.Reason)}
+		row := []string{r.ID, words(r.State), nodes, holds, starts, ends, orDash(r.Reason)}
 		if wide {
-			row = append(row, r.CreatedBy, r.CreatedAt.stamp(), orDash(r.ReleasedAt.stamp()), orDash(r.ReleasedBy))
+			row = append(row, orDash(strings.Join(devices, ",")), r.CreatedBy, r.CreatedAt.stamp(), orDash(r.ReleasedAt.stamp()), orDash(r.ReleasedBy))
 		}
 		t.row(row...)
 	}

@@ -27,13 +27,13 @@ plant() {
 allowed=(
     "id fault" "db id" "events db" "iam events" "node iam" "pki node" "placement pki" "commands placement" "liveness placement"
     "health liveness" "health commands" "controls health" "controls fault" "graph controls" "gateway gateway/wire" "jobs controls"
-    "agent gateway/wire" "pki gateway/wire" "pki/issuer pki" "pki/issuer github.com/smallstep/certificates/authority" "agent fault" "sim agent" "cmd/bcd agent" "cmd/bcd graph" "graph github.com/99designs/gqlgen/graphql"
+    "agent gateway/wire" "pki gateway/wire" "pki/issuer pki" "pki/issuer github.com/smallstep/certificates/authority" "agent fault" "sim agent" "cli fault" "cli id" "cmd/bcd agent" "cmd/bcd graph" "graph github.com/99designs/gqlgen/graphql"
     "jobs github.com/riverqueue/river" "controls github.com/riverqueue/river" "db github.com/riverqueue/river/rivermigrate"
 )
 refused=(
     "fault id" "id db" "db events" "events iam" "iam node" "node pki" "node controls" "pki placement" "pki gateway" "placement commands"
     "commands liveness" "liveness commands" "liveness health" "health controls" "controls graph" "controls jobs" "node gateway"
-    "graph jobs" "graph gateway" "graph console" "gateway graph" "gateway agent" "jobs graph" "console graph" "cli graph" "cli agent"
+    "graph jobs" "graph gateway" "graph console" "gateway graph" "gateway agent" "jobs graph" "console graph" "console fault" "cli graph" "cli agent" "cli node" "cli db" "cli controls" "cli placement"
     "agent db" "agent node" "agent pki" "agent controls" "agent gateway" "agent iam" "agent sim" "sim gateway" "sim graph"
     "node github.com/99designs/gqlgen/graphql" "cmd/bcd github.com/99designs/gqlgen/graphql" "iam github.com/riverqueue/river"
     "graph github.com/riverqueue/river" "controls github.com/riverqueue/river/rivermigrate" "controls github.com/stretchr/testify/require"
