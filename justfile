@@ -47,9 +47,9 @@ unit-15: tools
         bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test/unit-15.json -- {{ race }} -timeout 10m ./db ./db/dbtest ./events/... \
         || code=$?; bin/tools/cases -count unit-15 bin/test/unit-15.json; exit ${code:-0}
 
-# The whole-system tests alone.
+# The whole-system tests alone: machines against a gateway, and real processes that are killed at each step of a drain.
 e2e: setup console build
-    {{ JUST }} unit ./e2e/...
+    {{ JUST }} unit ./e2e/... ./cmd/better-compute
 
 # The main job from end to end on a scratch directory: serve, join, book, drain, kill, start again, release, node.drained once.
 main-job: build

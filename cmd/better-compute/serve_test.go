@@ -166,6 +166,12 @@ const follow = `subscription { nodeEvents(tenantId: "default") { type } }`
 // socket follows events on a websocket.
 func (b *server) socket() *websocket.Conn {
 	b.Helper()
+	return b.socketFor(follow)
+}
+
+// socketFor runs a subscription on a websocket of its own.
+func (b *server) socketFor(query string) *websocket.Conn {
+	b.Helper()
 	conn, resp, err := websocket.Dial(b.Context(), "ws"+strings.TrimPrefix(b.url, "http")+"/graphql", &websocket.DialOptions{
 		Subprotocols: []string{"graphql-transport-ws"}, HTTPHeader: http.Header{"Authorization": {"Bearer " + b.token}},
 	})
@@ -178,7 +184,7 @@ func (b *server) socket() *websocket.Conn {
 	require.NoError(b, wsjson.Write(b.Context(), conn, map[string]any{"type": "connection_init"}))
 	require.NoError(b, wsjson.Read(b.Context(), conn, &ack))
 	require.Equal(b, "connection_ack", ack["type"])
-	require.NoError(b, wsjson.Write(b.Context(), conn, map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": follow}}))
+	require.NoError(b, wsjson.Write(b.Context(), conn, map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": query}}))
 	return conn
 }
 
