@@ -65,6 +65,8 @@ func TestEventCatalogue(t *testing.T) {
 		query := `query($t: ID!, $after: Cursor) { events(tenantId: $t, order: OLDEST_FIRST, first: 500, after: $after) { nodes { __typename ...EventFields } } }` +
 			"\n" + string(fragment)
 		all := b.as(b.token, query, object{"t": "acme", "after": head}).at(t, "events", "nodes").([]any)
+		// Other subtests write to the same log meanwhile.
+		all = slices.DeleteFunc(all, func(e any) bool { return e.(object)["nodeId"] != n })
 		kinds := events.Catalogue()
 		require.Len(t, all, len(kinds))
 		for i, k := range kinds {
