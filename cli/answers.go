@@ -91,6 +91,9 @@ type cordon struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
 	At     moment `json:"at"`
+	// Until is when its author means it to end.
+	Until   moment `json:"until"`
+	Overdue bool   `json:"overdue"`
 }
 
 type hold struct {
@@ -142,6 +145,9 @@ type drain struct {
 	Blockers        []allocation `json:"blockers"`
 	ExpectedAt      moment       `json:"expectedAt"`
 	ConfirmedByNode *bool        `json:"confirmedByNode"`
+	// Deadline is by when its author wants it to be over.
+	Deadline moment `json:"deadline"`
+	Overdue  bool   `json:"overdue"`
 }
 
 // The states of a drain.

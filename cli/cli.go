@@ -89,7 +89,7 @@ func New(env *Env) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.AddCommand(
-		a.nodes(), a.reservations(), a.pools(), a.joinTokens(), a.tenants(), a.signIn(), a.version(),
+		a.nodes(), a.drains(), a.reservations(), a.pools(), a.joinTokens(), a.tenants(), a.signIn(), a.version(),
 		exitCodesTopic(), outputTopic(), settingsTopic(),
 	)
 	root.SetHelpCommand(help(root))

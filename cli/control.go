@@ -62,12 +62,17 @@ func (a *app) moved(p *nodePayload, did, unchanged string) {
 }
 
 func (a *app) nodesCordon() *cobra.Command {
-	var e edit
+	var (
+		e      edit
+		until  string
+		update bool
+	)
 	cmd := &cobra.Command{
 		Use:   "cordon NODE",
 		Short: "Stop new work from landing on a node; running work is left alone",
 		Long: "Stops new work from landing on a node and changes nothing else: allocations keep running, commands flow, the node stays connected.\n" +
-			"Cordoning a cordoned node changes nothing, and says who holds it.",
+			"Cordoning a cordoned node changes nothing, and says who holds it; with --update-reason the cordon gets this reason and this end, and its\n" +
+			"holder stays. Nothing is lifted by itself: past --until the cordon is overdue, and node.cordon-overdue says so once a day.",
 		Example:           "  better-compute nodes cordon node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --reason 'BIOS update window'",
 		Args:              oneID(id.Node, "node"),
 		ValidArgsFunction: a.completeNodes,
@@ -76,24 +81,38 @@ func (a *app) nodesCordon() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if until != "" {
+				if input["until"], err = parseMoment("--until", until); err != nil {
+					return err
+				}
+			}
+			did := "cordoned"
+			if update {
+				input["updateReason"], did = true, "has another reason for its cordon"
+			}
 			c, p, err := a.control(cmd.Context(), opNodeCordon, "nodeCordon", input)
 			if err != nil {
 				return err
 			}
 			held := "already cordoned"
 			if h := p.Node.v.Cordon; h != nil {
-				held += " by " + h.By + " since " + h.At.stamp() + why(h.Reason)
+				held += " by " + h.By + " since " + h.At.stamp() + h.end() + why(h.Reason)
 			}
-			a.moved(p, "cordoned", held)
+			a.moved(p, did, held)
 			return a.printNode(cmd.Context(), c, &p.Node, "")
 		}),
 	}
 	e.register(cmd)
+	cmd.Flags().StringVar(&until, "until", "", "when you mean it to end, a `moment` like 2026-11-30T06:00:00Z")
+	cmd.Flags().BoolVar(&update, "update-reason", false, "give the cordon that holds this reason and this end; its holder stays")
 	return cmd
 }
 
 func (a *app) nodesUncordon() *cobra.Command {
-	var e edit
+	var (
+		e    edit
+		ifBy string
+	)
 	cmd := &cobra.Command{
 		Use:   "uncordon NODE",
 		Short: "Let new work land on a node again; a running drain ends",
@@ -107,6 +126,12 @@ func (a *app) nodesUncordon() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("if-cordoned-by") {
+				if ifBy == "" {
+					return Usage("--if-cordoned-by must be the name of somebody")
+				}
+				input["ifCordonedBy"] = ifBy
+			}
 			c, p, err := a.control(cmd.Context(), opNodeUncordon, "nodeUncordon", input)
 			if err != nil {
 				return err
@@ -116,5 +141,6 @@ func (a *app) nodesUncordon() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	cmd.Flags().StringVar(&ifBy, "if-cordoned-by", "", "only if the cordon's author is this `name`")
 	return cmd
 }

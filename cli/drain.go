@@ -15,9 +15,10 @@ import (
 
 func (a *app) nodesDrain() *cobra.Command {
 	var (
-		e       edit
-		wait    bool
-		timeout time.Duration
+		e        edit
+		wait     bool
+		timeout  time.Duration
+		deadline string
 	)
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
@@ -40,6 +41,11 @@ func (a *app) nodesDrain() *cobra.Command {
 			}
 			if timeout > 0 && !wait {
 				return Usage("--timeout goes with --wait")
+			}
+			if deadline != "" {
+				if input["deadline"], err = parseMoment("--deadline", deadline); err != nil {
+					return err
+				}
 			}
 			ctx := cmd.Context()
 			c, p, err := a.control(ctx, opNodeDrain, "nodeDrain", input)
@@ -72,6 +78,7 @@ func (a *app) nodesDrain() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	cmd.Flags().StringVar(&deadline, "deadline", "", "by when you want it to be over, a `moment` like 2026-11-30T06:00:00Z; past it the drain is overdue and goes on")
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until this drain has ended")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: give up after this `time`, like 1h; the drain goes on")
 	return cmd

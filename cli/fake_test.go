@@ -424,6 +424,22 @@ func (f *fake) root(field string, args object) (any, any) {
 			cordoned, ok := filter["cordoned"].(bool)
 			return ok && n["cordoned"] != cordoned
 		}), args, object{"asOf": f.cursor(len(f.log))})
+	case "drains":
+		var list []object
+		for _, n := range f.nodes {
+			if d, ok := n["lastDrain"].(object); ok && (d["state"] == "DRAINING") == args["active"].(bool) {
+				one := object{"node": n}
+				maps.Copy(one, d)
+				list = append(list, one)
+			}
+		}
+		return page(list, args, object{})
+	case "drainPlan":
+		n := f.find(args["nodeId"])
+		blockers := f.blockers(n)
+		return object{
+			"node": n, "empty": len(blockers) == 0, "liveAllocationCount": len(blockers), "blockers": blockers, "expectedAt": nil,
+		}, nil
 	case "reservations":
 		return page(f.reserved, args, object{})
 	case "joinTokens":
@@ -541,11 +557,20 @@ func (f *fake) act(field string, input object) (object, any) {
 	changed, warnings := true, []any{}
 	switch field {
 	case "nodeCordon":
+		if held, ok := n["cordon"].(object); ok && input["updateReason"] == true {
+			held["reason"], held["until"] = input["reason"], input["until"]
+			n["version"] = n["version"].(int) + 1
+			break
+		}
 		if changed = n["cordoned"] == false; changed {
 			f.cordon(n, input["reason"])
+			n["cordon"].(object)["until"] = input["until"]
 			f.write("NodeCordonEvent", "node.cordoned", n, "alex", input["reason"], nil)
 		}
 	case "nodeUncordon":
+		if by, ok := input["ifCordonedBy"]; ok && n["cordoned"] == true && by != "alex" {
+			return nil, failed("CONFLICT", fmt.Sprintf("the cordon is held by alex and not by %v; it stays", by), object{"expected": by, "actual": "alex"})
+		}
 		if changed = n["cordoned"] == true; changed {
 			f.uncordon(n, "alex", input["reason"])
 		}
@@ -563,7 +588,7 @@ func (f *fake) act(field string, input object) (object, any) {
 		d := object{
 			"id": fmt.Sprintf("drn_01k5wjb4s8fpvb0q9f6m3h2%03d", f.drains), "state": "DRAINING", "reason": input["reason"], "by": "alex",
 			"startedAt": "2026-11-29T14:00:00Z", "endedAt": nil, "endedBy": nil, "cause": nil, "blockers": f.blockers(n),
-			"expectedAt": nil, "confirmedByNode": nil,
+			"expectedAt": nil, "confirmedByNode": nil, "deadline": input["deadline"], "overdue": false,
 		}
 		n["drain"], n["lastDrain"] = d, d
 		f.write("NodeDraining", "node.draining", n, "alex", input["reason"], object{"drainId": d["id"]})
@@ -665,7 +690,7 @@ func snapshot(n object) object {
 
 func (f *fake) cordon(n object, reason any) {
 	n["cordoned"], n["version"] = true, n["version"].(int)+1
-	n["cordon"] = object{"reason": reason, "by": "alex", "at": "2026-11-29T13:46:00Z"}
+	n["cordon"] = object{"reason": reason, "by": "alex", "at": "2026-11-29T13:46:00Z", "until": nil, "overdue": false}
 	n["statusSentence"] = "cordoned by alex"
 }
 

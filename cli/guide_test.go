@@ -123,4 +123,33 @@ func TestGuide(t *testing.T) {
 		events := types(t, f, cli.ExitOK, "nodes", "events", nodeA, "--tenant", "acme", "-o", "wide")
 		require.Contains(t, events.stdout.String(), `taintsAdded=["dedicated=ghost"]`)
 	})
+
+	t.Run("Drains: what one would wait for, the list of those that run, and a deadline", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := types(t, f, cli.ExitOK, "drains", "plan", nodeA, "--tenant", "acme")
+		require.Contains(t, c.stdout.String(), "at once: it holds nothing")
+		types(t, f, cli.ExitOK, "reservations", "create", "--node", nodeA, "--tenant", "acme")
+		require.Contains(t, types(t, f, cli.ExitOK, "drains", "plan", nodeA, "--tenant", "acme").stdout.String(), "an allocation is open-ended")
+		require.Contains(t, types(t, f, cli.ExitOK, "drains", "list", "--tenant", "acme").stderr.String(), "no drains")
+		types(t, f, cli.ExitOK, "nodes", "drain", nodeA, "--tenant", "acme", "--deadline", "2026-11-30T06:00:00Z")
+		require.Equal(t, "2026-11-30T06:00:00Z", f.input["deadline"])
+		require.Contains(t, types(t, f, cli.ExitOK, "drains", "list", "--tenant", "acme", "-o", "wide").stdout.String(), nodeA)
+		types(t, f, cli.ExitUsage, "nodes", "drain", nodeA, "--tenant", "acme", "--deadline", "tomorrow")
+		types(t, f, cli.ExitUsage, "drains", "plan", "gpu-01", "--tenant", "acme")
+	})
+
+	t.Run("A cordon's end and reason, and an uncordon of one's own", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		types(t, f, cli.ExitOK, "nodes", "cordon", nodeA, "--tenant", "acme", "--until", "2026-11-30T06:00:00Z", "--reason", "BIOS")
+		c := types(t, f, cli.ExitOK, "nodes", "cordon", nodeA, "--tenant", "acme")
+		require.Contains(t, c.stderr.String(), "unchanged: already cordoned by alex since 2026-11-29T13:46:00Z until 2026-11-30T06:00:00Z: BIOS")
+		types(t, f, cli.ExitOK, "nodes", "cordon", nodeA, "--tenant", "acme", "--update-reason", "--reason", "parts")
+		require.Equal(t, "parts", f.find(nodeA)["cordon"].(object)["reason"])
+		types(t, f, cli.ExitConflict, "nodes", "uncordon", nodeA, "--tenant", "acme", "--if-cordoned-by", "sam")
+		types(t, f, cli.ExitOK, "nodes", "uncordon", nodeA, "--tenant", "acme", "--if-cordoned-by", "alex")
+		types(t, f, cli.ExitUsage, "nodes", "uncordon", nodeA, "--tenant", "acme", "--if-cordoned-by", "")
+		types(t, f, cli.ExitUsage, "nodes", "cordon", nodeA, "--tenant", "acme", "--until", "2h")
+	})
 }

@@ -260,7 +260,7 @@ func describe(f *fields, n *node, now time.Time, wide bool) {
 		f.add("Daemon", "bcd "+n.Session.AgentVersion+" at "+n.Session.Gateway)
 	}
 	if n.Cordon != nil {
-		f.add("Cordoned", "by "+n.Cordon.By+since(n.Cordon.At, now)+why(n.Cordon.Reason))
+		f.add("Cordoned", "by "+n.Cordon.By+since(n.Cordon.At, now)+n.Cordon.end()+why(n.Cordon.Reason))
 	}
 	for _, h := range n.Holds {
 		if h.Reason != "cordon" {
@@ -269,7 +269,11 @@ func describe(f *fields, n *node, now time.Time, wide bool) {
 	}
 	f.add("Allocations", strconv.Itoa(n.LiveAllocationCount)+" live")
 	if d := n.Drain; d != nil {
-		f.add("Drain", d.ID+" "+d.sentence(now))
+		late := ""
+		if d.Overdue {
+			late = ", overdue since " + d.Deadline.stamp()
+		}
+		f.add("Drain", d.ID+" "+d.sentence(now)+late)
 		for _, b := range d.Blockers {
 			f.add("  waits for", b.sentence(now))
 		}
@@ -287,6 +291,17 @@ func describe(f *fields, n *node, now time.Time, wide bool) {
 	if wide {
 		f.add("Identity", n.Key+", generation "+strconv.Itoa(n.IdentityGeneration))
 	}
+}
+
+// end says until when the cordon was meant, if that was said.
+func (c *cordon) end() string {
+	switch {
+	case c.Until == "":
+		return ""
+	case c.Overdue:
+		return ", overdue since " + c.Until.stamp()
+	}
+	return " until " + c.Until.stamp()
 }
 
 func since(m moment, now time.Time) string {

@@ -33,6 +33,8 @@ var (
 	opNode               = load("query", "Node")
 	opNodeDevices        = load("query", "NodeDevices")
 	opNodeDrains         = load("query", "NodeDrains")
+	opDrains             = load("query", "Drains")
+	opDrainPlan          = load("query", "DrainPlan")
 	opEvents             = load("query", "Events")
 	opPools              = load("query", "Pools")
 	opJoinTokens         = load("query", "JoinTokens")

@@ -64,6 +64,12 @@ func TestOperations(t *testing.T) {
 				Devices []device `json:"devices"`
 			} `json:"node"`
 		}{}, nil},
+		{opDrains, struct {
+			Drains connection[drainOfNode] `json:"drains"`
+		}{}, []string{"totalCount", "asOf"}},
+		{opDrainPlan, struct {
+			Plan doc[drainPlan] `json:"drainPlan"`
+		}{}, nil},
 		{opEvents, struct {
 			Events connection[event] `json:"events"`
 		}{}, []string{"totalCount", "asOf"}},

@@ -16,26 +16,45 @@ type Controls struct {
 	Jobs  *placement.Jobs
 }
 
-// Cordon stops new work from landing on a node and changes nothing else. Cordoning a cordoned node changes nothing, whoever holds it.
-func (c *Controls) Cordon(ctx context.Context, e node.Edit) (node.Changed, error) {
-	return c.Nodes.Change(ctx, e, cordonControl())
+// Cordon stops new work from landing on a node and changes nothing else. Cordoning a cordoned node changes nothing, whoever holds it, unless the call is
+// to update its reason and end, which is an act of its own: node.cordon-updated.
+//
+// Codes besides the write path's: INVALID_INPUT for an end that does not lie ahead, INVALID_STATE for an update where there is no cordon.
+func (c *Controls) Cordon(ctx context.Context, e node.Edit, how Cordoning) (node.Changed, error) {
+	if how.Until != nil || how.Update {
+		e.Args = how
+	}
+	return c.Nodes.Change(ctx, e, cordonControl(how))
 }
 
-// Uncordon lifts the cordon and ends a drain that runs. Taints, maintenance and other reasons stay.
-func (c *Controls) Uncordon(ctx context.Context, e node.Edit) (node.Changed, error) {
-	return c.Nodes.Change(ctx, e, uncordonControl())
+// Uncordon lifts the cordon and ends a drain that runs. Taints, maintenance and other reasons stay. A cordon of another author than the call names is
+// CONFLICT { expected, actual, by, at } and stays.
+func (c *Controls) Uncordon(ctx context.Context, e node.Edit, how Uncordoning) (node.Changed, error) {
+	if err := how.check(); err != nil {
+		return node.Changed{}, err
+	}
+	if how != (Uncordoning{}) {
+		e.Args = how
+	}
+	return c.Nodes.Change(ctx, e, uncordonControl(how))
 }
 
 // Drain cordons a node and has the drain controller wait until it holds no live allocation. Nothing is evicted. Draining a node that is draining
-// changes nothing.
-func (c *Controls) Drain(ctx context.Context, e node.Edit) (node.Changed, error) {
-	return c.Nodes.Change(ctx, e, drainControl(c.Jobs))
+// changes nothing, a new deadline included.
+//
+// Codes besides the write path's: INVALID_INPUT for a deadline that does not lie ahead.
+func (c *Controls) Drain(ctx context.Context, e node.Edit, how Draining) (node.Changed, error) {
+	if how.Deadline != nil {
+		e.Args = how
+	}
+	return c.Nodes.Change(ctx, e, drainControl(c.Jobs, how))
 }
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
 func (c *Controls) All() []node.Control {
 	return []node.Control{
-		cordonControl(), uncordonControl(), drainControl(c.Jobs), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
+		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
+		drainControl(c.Jobs, Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
 	}
 }
@@ -57,9 +76,9 @@ func offered() []struct {
 		control node.Control
 		idle    string
 	}{
-		{cordonControl(), "the node is cordoned already"},
-		{uncordonControl(), "the node is not cordoned"},
-		{drainControl(nil), "the node is draining already"},
+		{cordonControl(Cordoning{}), "the node is cordoned already"},
+		{uncordonControl(Uncordoning{}), "the node is not cordoned"},
+		{drainControl(nil, Draining{}), "the node is draining already"},
 		// No node can hold a key without a character, so what these would do is never done already.
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},

@@ -89,12 +89,12 @@ func TestCordon(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
-		first, err := b.controls.Cordon(t.Context(), b.edit(b.alex, n, "BIOS update window"))
+		first, err := b.cordon(t.Context(), b.edit(b.alex, n, "BIOS update window"))
 		require.NoError(t, err)
 		require.True(t, first.Changed)
 		require.Equal(t, 2, first.Node.Version)
 		// Cordoning a cordoned node returns it unchanged, whoever asks, and the answer says who holds it.
-		again, err := b.controls.Cordon(t.Context(), b.edit(b.sam, n, "mine"))
+		again, err := b.cordon(t.Context(), b.edit(b.sam, n, "mine"))
 		require.NoError(t, err)
 		require.False(t, again.Changed)
 		require.Equal(t, "alex", again.Node.Cordon.By)
@@ -110,9 +110,9 @@ func TestCordon(t *testing.T) {
 		b := setup(t)
 		n := b.node()
 		for _, step := range []func() (node.Changed, error){
-			func() (node.Changed, error) { return b.controls.Cordon(t.Context(), b.edit(b.alex, n, "x")) },
-			func() (node.Changed, error) { return b.controls.Uncordon(t.Context(), b.edit(b.alex, n, "done")) },
-			func() (node.Changed, error) { return b.controls.Cordon(t.Context(), b.edit(b.sam, n, "")) },
+			func() (node.Changed, error) { return b.cordon(t.Context(), b.edit(b.alex, n, "x")) },
+			func() (node.Changed, error) { return b.uncordon(t.Context(), b.edit(b.alex, n, "done")) },
+			func() (node.Changed, error) { return b.cordon(t.Context(), b.edit(b.sam, n, "")) },
 		} {
 			_, err := step()
 			require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestCordon(t *testing.T) {
 		b := setup(t)
 		n := b.node()
 		stale := 1
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.alex, n, ""))
+		_, err := b.cordon(t.Context(), b.edit(b.alex, n, ""))
 		require.NoError(t, err)
 		e := b.edit(b.sam, n, "")
 		e.Version = &stale
@@ -151,7 +151,7 @@ func TestCordon(t *testing.T) {
 		n, version := b.node(), 1
 		var won, lost atomic.Int32
 		var g errgroup.Group
-		for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.controls.Cordon, b.controls.Drain} {
+		for _, verb := range []func(context.Context, node.Edit) (node.Changed, error){b.cordon, b.drainBy} {
 			g.Go(func() error {
 				e := b.edit(b.alex, n, "")
 				e.Version = &version
@@ -183,18 +183,18 @@ func TestWho(t *testing.T) {
 		// For a caller without sight a node that is there and one that is not are the same answer; a malformed id is INVALID_INPUT.
 		absent := id.New(id.Node)
 		for _, nodeID := range []string{n, absent} {
-			_, err := b.controls.Cordon(t.Context(), node.Edit{Who: stranger, TenantID: "other", NodeID: nodeID})
+			_, err := b.cordon(t.Context(), node.Edit{Who: stranger, TenantID: "other", NodeID: nodeID})
 			require.Equal(t, fault.NotFound, fault.CodeOf(err))
 			require.Equal(t, strings.ReplaceAll(iam.NoSuchNode(nodeID).Error(), nodeID, "X"), strings.ReplaceAll(err.Error(), nodeID, "X"))
 		}
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.alex, "node_nonsense", ""))
+		_, err := b.cordon(t.Context(), b.edit(b.alex, "node_nonsense", ""))
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
 	})
 
 	t.Run("A principal without a grant in the tenant is FORBIDDEN whatever the node", func(t *testing.T) {
 		t.Parallel()
 		for _, nodeID := range []string{n, id.New(id.Node)} {
-			_, err := b.controls.Cordon(t.Context(), node.Edit{Who: stranger, TenantID: "acme", NodeID: nodeID})
+			_, err := b.cordon(t.Context(), node.Edit{Who: stranger, TenantID: "acme", NodeID: nodeID})
 			require.Equal(t, fault.Forbidden, fault.CodeOf(err))
 			require.NotContains(t, err.Error(), nodeID)
 		}
@@ -204,7 +204,7 @@ func TestWho(t *testing.T) {
 		t.Parallel()
 		gone := b.alex
 		gone.TokenID = id.New(id.Token)
-		_, err := b.controls.Cordon(t.Context(), b.edit(gone, n, ""))
+		_, err := b.cordon(t.Context(), b.edit(gone, n, ""))
 		require.Equal(t, fault.Unauthenticated, fault.CodeOf(err))
 	})
 
@@ -217,7 +217,7 @@ func TestWho(t *testing.T) {
 			_, err := verb(t.Context(), node.Edit{Who: stranger, TenantID: "other", NodeID: seen})
 			require.Equal(t, fault.Forbidden, fault.CodeOf(err))
 		}
-		_, err = b.controls.Cordon(t.Context(), b.edit(b.alex, seen, "secret plan"))
+		_, err = b.cordon(t.Context(), b.edit(b.alex, seen, "secret plan"))
 		require.NoError(t, err)
 		v, err := b.controls.Nodes.Get(t.Context(), stranger, "other", seen)
 		require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestInput(t *testing.T) {
 	t.Run("H1 a reason of 256 characters fits", func(t *testing.T) {
 		t.Parallel()
 		other := b.node()
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.alex, other, strings.Repeat("ü", 256)))
+		_, err := b.cordon(t.Context(), b.edit(b.alex, other, strings.Repeat("ü", 256)))
 		require.NoError(t, err)
 	})
 	t.Cleanup(func() { require.Empty(t, b.log(n), "a refused input changes nothing") })
@@ -274,7 +274,7 @@ func TestRequestID(t *testing.T) {
 		answers := make([]node.Changed, 20)
 		for i := range answers {
 			g.Go(func() (err error) {
-				answers[i], err = b.controls.Cordon(t.Context(), e)
+				answers[i], err = b.cordon(t.Context(), e)
 				return err
 			})
 		}
@@ -286,9 +286,9 @@ func TestRequestID(t *testing.T) {
 		require.Equal(t, []string{"node.cordoned"}, b.log(n))
 		require.Equal(t, "req-1", b.events(n)[0].RequestID)
 		// The node in a repeat's answer is the one as it is now; changed and cursor are those of the act.
-		_, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, ""))
+		_, err := b.uncordon(t.Context(), b.edit(b.sam, n, ""))
 		require.NoError(t, err)
-		late, err := b.controls.Cordon(t.Context(), e)
+		late, err := b.cordon(t.Context(), e)
 		require.NoError(t, err)
 		require.True(t, late.Changed)
 		require.Equal(t, answers[0].Cursor, late.Cursor)
@@ -300,18 +300,18 @@ func TestRequestID(t *testing.T) {
 		n := b.node()
 		e := b.edit(b.alex, n, "first")
 		e.RequestID = "req-2"
-		_, err := b.controls.Cordon(t.Context(), e)
+		_, err := b.cordon(t.Context(), e)
 		require.NoError(t, err)
 		other := e
 		other.Reason = "second"
-		_, err = b.controls.Cordon(t.Context(), other)
+		_, err = b.cordon(t.Context(), other)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
-		_, err = b.controls.Uncordon(t.Context(), e)
+		_, err = b.uncordon(t.Context(), e)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err), "the same body for another operation is another request")
 		// Ids belong to their principals.
 		mine := e
 		mine.Who = b.sam
-		_, err = b.controls.Cordon(t.Context(), mine)
+		_, err = b.cordon(t.Context(), mine)
 		require.NoError(t, err)
 	})
 
@@ -320,10 +320,10 @@ func TestRequestID(t *testing.T) {
 		n, wrong := b.node(), 7
 		e := b.edit(b.alex, n, "")
 		e.RequestID, e.Version = "req-3", &wrong
-		_, err := b.controls.Cordon(t.Context(), e)
+		_, err := b.cordon(t.Context(), e)
 		require.Equal(t, fault.Conflict, fault.CodeOf(err))
 		e.Version = nil
-		done, err := b.controls.Cordon(t.Context(), e)
+		done, err := b.cordon(t.Context(), e)
 		require.NoError(t, err)
 		require.True(t, done.Changed)
 	})
@@ -375,11 +375,11 @@ func TestConcurrentOwners(t *testing.T) {
 				return note(changed[0], nil, true)
 			})
 			g.Go(func() error {
-				done, err := b.controls.Drain(t.Context(), b.edit(b.sam, n, ""))
+				done, err := b.drainBy(t.Context(), b.edit(b.sam, n, ""))
 				return note(done.Node, err, done.Changed)
 			})
 			g.Go(func() error {
-				done, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, ""))
+				done, err := b.uncordon(t.Context(), b.edit(b.sam, n, ""))
 				return note(done.Node, err, done.Changed)
 			})
 		}
@@ -429,10 +429,10 @@ func TestOneMoment(t *testing.T) {
 	writer.Go(func() error {
 		defer close(done)
 		for range 150 {
-			if _, err := b.controls.Drain(t.Context(), b.edit(b.alex, n, "")); err != nil {
+			if _, err := b.drainBy(t.Context(), b.edit(b.alex, n, "")); err != nil {
 				return err
 			}
-			if _, err := b.controls.Uncordon(t.Context(), b.edit(b.alex, n, "")); err != nil {
+			if _, err := b.uncordon(t.Context(), b.edit(b.alex, n, "")); err != nil {
 				return err
 			}
 		}

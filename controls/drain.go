@@ -34,7 +34,8 @@ func (DrainJob) Kind() string { return "drain" }
 
 // Drainage are the fields of node.draining.
 type Drainage struct {
-	DrainID string `json:"drainId"`
+	DrainID  string     `json:"drainId"`
+	Deadline *time.Time `json:"deadline,omitempty"`
 }
 
 // Drained are the fields of node.drained.
@@ -43,10 +44,17 @@ type Drained struct {
 	ConfirmedByNode bool   `json:"confirmedByNode"`
 }
 
+// Draining is what a drain takes besides its reason.
+type Draining struct {
+	// Deadline is by when its author wants it to be over; nothing is ended by itself.
+	Deadline *time.Time `json:"deadline"`
+}
+
 // drainControl puts the drain's job in with jobs; only its decision is used where there are none.
-func drainControl(jobs *placement.Jobs) node.Control {
+func drainControl(jobs *placement.Jobs, how Draining) node.Control {
 	return node.Control{
-		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Decide: drain,
+		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain,
+		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how) },
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
 			if err := tx.Locks(db.LockRiver); err != nil {
 				return err
@@ -61,16 +69,21 @@ func drainControl(jobs *placement.Jobs) node.Control {
 }
 
 // drain keeps the author and reason of a cordon that is there, and publishes node.draining only, also where it cordons.
-func drain(n *node.Node, a node.Act) (*node.Fact, error) {
+func drain(n *node.Node, a node.Act, how Draining) (*node.Fact, error) {
+	if err := checkEnd("deadline", how.Deadline, a.Now); err != nil {
+		return nil, err
+	}
 	if n.Running() != nil {
 		return nil, nil //nolint:nilnil // nothing to do
 	}
 	if !n.Cordoned() {
 		n.Cordon = &node.Cordon{Reason: node.Text(a.Reason), By: a.Who.Name, At: a.Now}
 	}
-	n.LastDrain = &node.Drain{ID: id.New(id.Drain), NodeID: n.ID, State: node.Draining, Reason: node.Text(a.Reason), By: a.Who.Name, StartedAt: a.Now}
+	n.LastDrain = &node.Drain{
+		ID: id.New(id.Drain), NodeID: n.ID, State: node.Draining, Reason: node.Text(a.Reason), By: a.Who.Name, StartedAt: a.Now, Deadline: micros(how.Deadline),
+	}
 	n.AddReason(node.Reason{Name: node.ReasonDraining, Owner: DrainController, By: node.Text(a.Who.Name), Message: node.Text(a.Reason), Since: a.Now})
-	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID}}, nil
+	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID, Deadline: n.LastDrain.Deadline}}, nil
 }
 
 // emptiness is what is read under the node's lock to decide whether its drain is over.
@@ -92,7 +105,7 @@ func drainedControl(seen *emptiness) node.Control {
 			if d == nil || seen.held.Live > 0 {
 				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile, or waits on
 			}
-			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode = node.Drained, &a.Now, node.Text(a.Who.Name), &seen.confirmed
+			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode, d.Overdue = node.Drained, &a.Now, node.Text(a.Who.Name), &seen.confirmed, false
 			n.RemoveReason(node.ReasonDraining)
 			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: seen.confirmed}}, nil
 		},
@@ -180,6 +193,37 @@ func nextLook(h placement.Held) time.Duration {
 
 // emptyBatch is how many drains one pass of the net looks at.
 const emptyBatch = 500
+
+// Plan is what a drain of a node would wait for now.
+type Plan struct {
+	// Held is what the drain controller itself looks at: while it holds anything live, a drain goes on.
+	Held placement.Held
+	// Blockers are the live allocations, the open-ended first, then those that end last; up to 500.
+	Blockers []placement.Allocation
+	// ExpectedAt is when the last of them ends; nil when one is open-ended or there is none.
+	ExpectedAt *time.Time
+}
+
+// PlanDrain says what a drain of the node would wait for, and changes nothing. It is for who may drain the node.
+func (c *Controls) PlanDrain(ctx context.Context, nodeID string) (Plan, error) {
+	var p Plan
+	b := &pgx.Batch{}
+	placement.QueueHolding(b, nodeID, &p.Held)
+	if err := c.Nodes.DB.Pool().SendBatch(ctx, b).Close(); err != nil {
+		return Plan{}, fmt.Errorf("plan the drain: %w", err)
+	}
+	if p.Held.Live == 0 {
+		return p, nil
+	}
+	by, err := placement.Blockers(ctx, c.Nodes.DB.Pool(), []string{nodeID})
+	if err != nil {
+		return Plan{}, err
+	}
+	if p.Blockers = by[nodeID]; len(p.Blockers) > 0 {
+		p.ExpectedAt = p.Blockers[0].EndsAt
+	}
+	return p, nil
+}
 
 // EmptyDrains gives nodes whose drain runs though they hold nothing live: whoever should have looked died first, with the wake in its hands, and
 // River takes a dead process's job away only after a minute.

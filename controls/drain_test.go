@@ -20,7 +20,7 @@ import (
 
 func (b *bundle) drain(nodeID, reason string) node.Changed {
 	b.Helper()
-	done, err := b.controls.Drain(b.Context(), b.edit(b.alex, nodeID, reason))
+	done, err := b.drainBy(b.Context(), b.edit(b.alex, nodeID, reason))
 	require.NoError(b, err)
 	return done
 }
@@ -127,7 +127,7 @@ func TestDrain(t *testing.T) {
 		ids := make([]string, 50)
 		for i := range ids {
 			g.Go(func() error {
-				done, err := b.controls.Drain(t.Context(), b.edit(b.alex, n, ""))
+				done, err := b.drainBy(t.Context(), b.edit(b.alex, n, ""))
 				if err == nil {
 					ids[i] = done.Node.LastDrain.ID
 				}
@@ -162,7 +162,7 @@ func TestDrain(t *testing.T) {
 		n := b.node()
 		r := b.book(n, 0)
 		drainID := b.drain(n, "").Node.LastDrain.ID
-		_, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, "not today"))
+		_, err := b.uncordon(t.Context(), b.edit(b.sam, n, "not today"))
 		require.NoError(t, err)
 		b.release(r)
 		require.True(t, b.look(n).Over)
@@ -192,7 +192,7 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.sam, n, "firmware"))
+		_, err := b.cordon(t.Context(), b.edit(b.sam, n, "firmware"))
 		require.NoError(t, err)
 		b.drain(n, "PSU")
 		v := b.get(n)
@@ -291,7 +291,7 @@ func TestDrainRaces(t *testing.T) {
 				return nil
 			})
 			g.Go(func() error {
-				_, err := b.controls.Drain(t.Context(), b.edit(b.alex, n, ""))
+				_, err := b.drainBy(t.Context(), b.edit(b.alex, n, ""))
 				return err
 			})
 			g.Go(func() error {
@@ -332,7 +332,7 @@ func TestDrainRaces(t *testing.T) {
 				return err
 			})
 			g.Go(func() error {
-				_, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, ""))
+				_, err := b.uncordon(t.Context(), b.edit(b.sam, n, ""))
 				return err
 			})
 			require.NoError(t, g.Wait())

@@ -103,7 +103,7 @@ func (b *bundle) edit(who iam.Actor, nodeID, reason string) node.Edit {
 // verbs are the controls that an operator has, each with arguments that do something.
 func (b *bundle) verbs() []func(context.Context, node.Edit) (node.Changed, error) {
 	return []func(context.Context, node.Edit) (node.Changed, error){
-		b.controls.Cordon, b.controls.Uncordon, b.controls.Drain,
+		b.cordon, b.uncordon, b.drainBy,
 		func(ctx context.Context, e node.Edit) (node.Changed, error) {
 			return b.controls.Taint(ctx, e, controls.Taints{Add: []string{"rma", "dedicated=acme"}})
 		},
@@ -111,6 +111,18 @@ func (b *bundle) verbs() []func(context.Context, node.Edit) (node.Changed, error
 			return b.controls.Label(ctx, e, controls.Labels{Set: map[string]string{"rack": "b7"}})
 		},
 	}
+}
+
+func (b *bundle) cordon(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return b.controls.Cordon(ctx, e, controls.Cordoning{})
+}
+
+func (b *bundle) uncordon(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return b.controls.Uncordon(ctx, e, controls.Uncordoning{})
+}
+
+func (b *bundle) drainBy(ctx context.Context, e node.Edit) (node.Changed, error) {
+	return b.controls.Drain(ctx, e, controls.Draining{})
 }
 
 func (b *bundle) get(nodeID string) *node.View {

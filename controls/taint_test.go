@@ -308,7 +308,7 @@ func TestConditionComesAndGoes(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.alex, n, "BIOS"))
+		_, err := b.cordon(t.Context(), b.edit(b.alex, n, "BIOS"))
 		require.NoError(t, err)
 		b.taint(n, []string{"clock-skew"}, nil)
 		held := b.get(n)

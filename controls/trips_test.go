@@ -41,15 +41,15 @@ func TestRoundTrips(t *testing.T) {
 		return sent.n.Load() - before
 	}
 	require.EqualValues(t, 3, of(func() error {
-		_, err := b.controls.Cordon(t.Context(), b.edit(b.sam, n, ""))
+		_, err := b.cordon(t.Context(), b.edit(b.sam, n, ""))
 		return err
 	}), "decide; BEGIN, lock and load; save, clock, event and COMMIT")
 	require.EqualValues(t, 3, of(func() error {
-		_, err := b.controls.Uncordon(t.Context(), b.edit(b.sam, n, ""))
+		_, err := b.uncordon(t.Context(), b.edit(b.sam, n, ""))
 		return err
 	}))
 	require.LessOrEqual(t, of(func() error {
-		_, err := b.controls.Drain(t.Context(), b.edit(b.sam, n, ""))
+		_, err := b.drainBy(t.Context(), b.edit(b.sam, n, ""))
 		return err
 	}), int64(5), "as a cordon, and the job's row and its NOTIFY between")
 	require.EqualValues(t, 2, of(func() error { return b.controls.EndDrain(t.Context(), n) }),

@@ -4,7 +4,7 @@ package events
 func Families() []Family {
 	return []Family{
 		{"NodeCordonEvent", "What moved a node's cordon: it keeps new work off the node, and nothing else of it changes."},
-		{"NodeDraining", "A drain began: the node is cordoned and its live allocations are waited for."},
+		{"NodeDraining", "A drain began, or runs past its deadline: the node is cordoned and its live allocations are waited for."},
 		{"NodeDrained", "A drain ended: the node held no live allocation. It stays cordoned."},
 		{"NodeTaintEvent", "What moved a node's taints: the NoSchedule reasons that operators own."},
 		{"NodeLabelEvent", "What moved a node's labels."},
@@ -44,10 +44,23 @@ func examplePrint(boot string) map[string]any {
 
 func nodeKinds() []Kind {
 	operator := "The principal that asked."
+	until := Field{Name: "until", Shape: ShapeDateTime, Doc: "When its author means it to end.", Example: "2026-11-30T06:00:00Z"}
+	deadline := Field{Name: "deadline", Shape: ShapeDateTime, Doc: "By when its author wants it to be over.", Example: "2026-11-30T06:00:00Z"}
 	return []Kind{
 		{
 			Type: "node.cordoned", Family: "NodeCordonEvent", Actor: operator, Readers: ToNodeTenants,
-			When: "An operator cordons a node that was not cordoned. A drain that cordons publishes node.draining only.",
+			When:   "An operator cordons a node that was not cordoned. A drain that cordons publishes node.draining only.",
+			Fields: []Field{until},
+		},
+		{
+			Type: "node.cordon-updated", Family: "NodeCordonEvent", Actor: operator, Readers: ToNodeTenants,
+			When:   "An operator gives a cordon that holds another reason or end. Who holds it stays.",
+			Fields: []Field{until},
+		},
+		{
+			Type: "node.cordon-overdue", Family: "NodeCordonEvent", Actor: "overseer.", Readers: ToNodeTenants,
+			When:   "A cordon holds past the end that its author gave; once a day while it does. Its reason is the cordon's.",
+			Fields: []Field{until},
 		},
 		{
 			Type: "node.uncordoned", Family: "NodeCordonEvent", Actor: operator, Readers: ToNodeTenants,
@@ -59,9 +72,16 @@ func nodeKinds() []Kind {
 		{
 			Type: "node.draining", Family: "NodeDraining", Actor: operator, Readers: ToNodeTenants,
 			When: "An operator drains a node that is not draining.",
-			Fields: []Field{{
-				Name: "drainId", Shape: ShapeID, Always: true, Promised: true, Reduced: true, Doc: "The drain.", Example: exampleDrain,
-			}},
+			Fields: []Field{
+				{Name: "drainId", Shape: ShapeID, Always: true, Promised: true, Reduced: true, Doc: "The drain.", Example: exampleDrain}, deadline,
+			},
+		},
+		{
+			Type: "node.drain-overdue", Family: "NodeDraining", Actor: "overseer.", Readers: ToNodeTenants,
+			When: "A drain runs past its deadline; once. It goes on. Its reason is the drain's.",
+			Fields: []Field{
+				{Name: "drainId", Shape: ShapeID, Always: true, Promised: true, Reduced: true, Doc: "The drain.", Example: exampleDrain}, deadline,
+			},
 		},
 		{
 			Type: "node.drained", Family: "NodeDrained", Actor: "drain-controller.", Readers: ToNodeTenants,

@@ -106,15 +106,7 @@ func (w *drainWatch) read(ctx context.Context, ids []string) ([]*Drain, error) {
 			return nil, fault.New(fault.NotFound, fault.Details{"drainId": drainID}, "no drain %s, or its node is not visible to this tenant", drainID)
 		}
 	}
-	views := make([]*node.View, len(list))
-	for i, d := range list {
-		views[i] = d.Node
-	}
-	out := make([]*Drain, len(list))
-	for i, n := range w.api.newPage(w.who, w.tenant, views) {
-		out[i] = &Drain{Drain: list[i].Drain, Node: n}
-	}
-	return out, nil
+	return w.api.drains(w.who, w.tenant, list), nil
 }
 
 // run tells until ctx ends, the stream can't go on, or all drains that were asked for have ended.

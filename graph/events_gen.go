@@ -9,18 +9,20 @@ import (
 	"github.com/better-compute/better-compute/node"
 )
 
-// NodeCordonEvent is node.cordoned or node.uncordoned.
+// NodeCordonEvent is node.cordon-overdue, node.cordon-updated, node.cordoned or node.uncordoned.
 type NodeCordonEvent struct {
 	told `json:"-"`
 
-	CancelledDrainID *string `json:"cancelledDrainId"`
+	Until            *time.Time `json:"until"`
+	CancelledDrainID *string    `json:"cancelledDrainId"`
 }
 
-// NodeDraining is node.draining.
+// NodeDraining is node.drain-overdue or node.draining.
 type NodeDraining struct {
 	told `json:"-"`
 
-	DrainID string `json:"drainId"`
+	DrainID  string     `json:"drainId"`
+	Deadline *time.Time `json:"deadline"`
 }
 
 // NodeDrained is node.drained.
@@ -184,10 +186,10 @@ type JoinTokenSecurityEvent struct {
 func typed(e events.Event, of *tellings) (Event, error) {
 	t := of.envelope(e)
 	switch e.Type {
-	case "node.cordoned", "node.uncordoned":
+	case "node.cordon-overdue", "node.cordon-updated", "node.cordoned", "node.uncordoned":
 		f := &NodeCordonEvent{told: t}
 		return f, read(e, f)
-	case "node.draining":
+	case "node.drain-overdue", "node.draining":
 		f := &NodeDraining{told: t}
 		return f, read(e, f)
 	case "node.drained":

@@ -162,9 +162,11 @@ type ComplexityRoot struct {
 	}
 
 	Cordon struct {
-		At     func(childComplexity int) int
-		By     func(childComplexity int) int
-		Reason func(childComplexity int) int
+		At      func(childComplexity int) int
+		By      func(childComplexity int) int
+		Overdue func(childComplexity int) int
+		Reason  func(childComplexity int) int
+		Until   func(childComplexity int) int
 	}
 
 	Device struct {
@@ -187,14 +189,35 @@ type ComplexityRoot struct {
 		By              func(childComplexity int) int
 		Cause           func(childComplexity int) int
 		ConfirmedByNode func(childComplexity int) int
+		Deadline        func(childComplexity int) int
 		EndedAt         func(childComplexity int) int
 		EndedBy         func(childComplexity int) int
 		ExpectedAt      func(childComplexity int) int
 		ID              func(childComplexity int) int
 		Node            func(childComplexity int) int
+		Overdue         func(childComplexity int) int
 		Reason          func(childComplexity int) int
 		StartedAt       func(childComplexity int) int
 		State           func(childComplexity int) int
+	}
+
+	DrainConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DrainEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	DrainPlan struct {
+		Blockers            func(childComplexity int) int
+		Empty               func(childComplexity int) int
+		ExpectedAt          func(childComplexity int) int
+		LiveAllocationCount func(childComplexity int) int
+		Node                func(childComplexity int) int
 	}
 
 	EventConnection struct {
@@ -463,6 +486,7 @@ type ComplexityRoot struct {
 		Reason           func(childComplexity int) int
 		RequestID        func(childComplexity int) int
 		Type             func(childComplexity int) int
+		Until            func(childComplexity int) int
 	}
 
 	NodeDrained struct {
@@ -483,6 +507,7 @@ type ComplexityRoot struct {
 		Actor     func(childComplexity int) int
 		At        func(childComplexity int) int
 		Cursor    func(childComplexity int) int
+		Deadline  func(childComplexity int) int
 		DrainID   func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Node      func(childComplexity int) int
@@ -649,6 +674,8 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		DrainPlan      func(childComplexity int, tenantID string, nodeID string) int
+		Drains         func(childComplexity int, tenantID string, active bool, poolID *string, first int, after *string) int
 		EventCatalogue func(childComplexity int) int
 		Events         func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
 		FleetSummary   func(childComplexity int, tenantID string, filter *node.Filter) int
@@ -798,6 +825,8 @@ type QueryResolver interface {
 	Events(ctx context.Context, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) (*EventConnection, error)
 	EventCatalogue(ctx context.Context) ([]*EventKind, error)
 	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (*FleetSummary, error)
+	Drains(ctx context.Context, tenantID string, active bool, poolID *string, first int, after *string) (*DrainConnection, error)
+	DrainPlan(ctx context.Context, tenantID string, nodeID string) (*DrainPlan, error)
 	Pools(ctx context.Context, tenantID string) ([]*node.Pool, error)
 	Pool(ctx context.Context, tenantID string, poolID string) (*node.Pool, error)
 	Reservations(ctx context.Context, tenantID string, filter *ReservationFilter, first int, after *string) (*ReservationConnection, error)
@@ -1396,12 +1425,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Cordon.By(childComplexity), true
+	case "Cordon.overdue":
+		if e.ComplexityRoot.Cordon.Overdue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cordon.Overdue(childComplexity), true
 	case "Cordon.reason":
 		if e.ComplexityRoot.Cordon.Reason == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Cordon.Reason(childComplexity), true
+	case "Cordon.until":
+		if e.ComplexityRoot.Cordon.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Cordon.Until(childComplexity), true
 
 	case "Device.allocations":
 		if e.ComplexityRoot.Device.Allocations == nil {
@@ -1500,6 +1541,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Drain.ConfirmedByNode(childComplexity), true
+	case "Drain.deadline":
+		if e.ComplexityRoot.Drain.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Drain.Deadline(childComplexity), true
 	case "Drain.endedAt":
 		if e.ComplexityRoot.Drain.EndedAt == nil {
 			break
@@ -1530,6 +1577,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Drain.Node(childComplexity), true
+	case "Drain.overdue":
+		if e.ComplexityRoot.Drain.Overdue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Drain.Overdue(childComplexity), true
 	case "Drain.reason":
 		if e.ComplexityRoot.Drain.Reason == nil {
 			break
@@ -1548,6 +1601,69 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Drain.State(childComplexity), true
+
+	case "DrainConnection.edges":
+		if e.ComplexityRoot.DrainConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainConnection.Edges(childComplexity), true
+	case "DrainConnection.nodes":
+		if e.ComplexityRoot.DrainConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainConnection.Nodes(childComplexity), true
+	case "DrainConnection.pageInfo":
+		if e.ComplexityRoot.DrainConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainConnection.PageInfo(childComplexity), true
+
+	case "DrainEdge.cursor":
+		if e.ComplexityRoot.DrainEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainEdge.Cursor(childComplexity), true
+	case "DrainEdge.node":
+		if e.ComplexityRoot.DrainEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainEdge.Node(childComplexity), true
+
+	case "DrainPlan.blockers":
+		if e.ComplexityRoot.DrainPlan.Blockers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainPlan.Blockers(childComplexity), true
+	case "DrainPlan.empty":
+		if e.ComplexityRoot.DrainPlan.Empty == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainPlan.Empty(childComplexity), true
+	case "DrainPlan.expectedAt":
+		if e.ComplexityRoot.DrainPlan.ExpectedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainPlan.ExpectedAt(childComplexity), true
+	case "DrainPlan.liveAllocationCount":
+		if e.ComplexityRoot.DrainPlan.LiveAllocationCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainPlan.LiveAllocationCount(childComplexity), true
+	case "DrainPlan.node":
+		if e.ComplexityRoot.DrainPlan.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DrainPlan.Node(childComplexity), true
 
 	case "EventConnection.edges":
 		if e.ComplexityRoot.EventConnection.Edges == nil {
@@ -2735,6 +2851,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeCordonEvent.Type(childComplexity), true
+	case "NodeCordonEvent.until":
+		if e.ComplexityRoot.NodeCordonEvent.Until == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeCordonEvent.Until(childComplexity), true
 
 	case "NodeDrained.actor":
 		if e.ComplexityRoot.NodeDrained.Actor == nil {
@@ -2821,6 +2943,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeDraining.Cursor(childComplexity), true
+	case "NodeDraining.deadline":
+		if e.ComplexityRoot.NodeDraining.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDraining.Deadline(childComplexity), true
 	case "NodeDraining.drainId":
 		if e.ComplexityRoot.NodeDraining.DrainID == nil {
 			break
@@ -3545,6 +3673,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ProvisionStateCount.ProvisionState(childComplexity), true
 
+	case "Query.drainPlan":
+		if e.ComplexityRoot.Query.DrainPlan == nil {
+			break
+		}
+
+		args, err := ec.field_Query_drainPlan_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.DrainPlan(childComplexity, args["tenantId"].(string), args["nodeId"].(string)), true
+	case "Query.drains":
+		if e.ComplexityRoot.Query.Drains == nil {
+			break
+		}
+
+		args, err := ec.field_Query_drains_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Drains(childComplexity, args["tenantId"].(string), args["active"].(bool), args["poolId"].(*string), args["first"].(int), args["after"].(*string)), true
 	case "Query.eventCatalogue":
 		if e.ComplexityRoot.Query.EventCatalogue == nil {
 			break
@@ -4473,6 +4623,10 @@ type Cordon {
   by: String!
   "When it was set."
   at: DateTime!
+  "When its author means it to end; nothing is lifted by itself. Null when that was not said, and for tenants that don't own the node."
+  until: DateTime
+  "Until has passed and it still holds; node.cordon-overdue tells so once a day."
+  overdue: Boolean!
 }
 
 "One thing that keeps a node out."
@@ -4555,12 +4709,48 @@ type Drain {
   endedBy: String
   "Why it was cancelled."
   cause: String
+  "By when its author wants it to be over; nothing is ended by itself. Null when that was not said, and for tenants that don't own the node."
+  deadline: DateTime
+  "It runs past its deadline; node.drain-overdue tells so once."
+  overdue: Boolean!
   "The live allocations that it waits for, those that end last first; another tenant's as its devices and end only."
   blockers: [Allocation!]!
   "When the last of them ends; null when one is open-ended or there is none."
   expectedAt: DateTime
   "Whether the node itself reported that nothing runs; null until drained."
   confirmedByNode: Boolean
+}
+
+"A page of drains."
+type DrainConnection {
+  "The drains with their list cursors."
+  edges: [DrainEdge!]!
+  "The drains."
+  nodes: [Drain!]!
+  "Whether there is more."
+  pageInfo: PageInfo!
+}
+
+"A drain in a page."
+type DrainEdge {
+  "Its place in the list."
+  cursor: Cursor!
+  "The drain."
+  node: Drain!
+}
+
+"What a drain would wait for, by what the drain controller itself looks at."
+type DrainPlan {
+  "The node; one that drains already has the drain."
+  node: ComputeNode!
+  "It holds nothing live: a drain would end at once."
+  empty: Boolean!
+  "How many live allocations it holds, future bookings included."
+  liveAllocationCount: Int!
+  "Those live allocations, the open-ended first, then those that end last; up to 500. Another tenant's as its end only."
+  blockers: [Allocation!]!
+  "When the last of them ends; null when one is open-ended or there is none."
+  expectedAt: DateTime
 }
 
 "A set of nodes that one tenant owns."
@@ -5027,7 +5217,7 @@ type NodeCordonEvent implements Event {
   id: ID!
   "The place just after it: resume with it."
   cursor: Cursor!
-  "node.cordoned or node.uncordoned."
+  "node.cordon-overdue, node.cordon-updated, node.cordoned or node.uncordoned."
   type: String!
   "When it was written."
   at: DateTime!
@@ -5041,17 +5231,19 @@ type NodeCordonEvent implements Event {
   node: ComputeNode
   "The request id that its author sent."
   requestId: ID
+  "When its author means it to end."
+  until: DateTime
   "The drain that ended before the node was empty."
   cancelledDrainId: ID
 }
 
-"A drain began: the node is cordoned and its live allocations are waited for."
+"A drain began, or runs past its deadline: the node is cordoned and its live allocations are waited for."
 type NodeDraining implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
   id: ID!
   "The place just after it: resume with it."
   cursor: Cursor!
-  "node.draining."
+  "node.drain-overdue or node.draining."
   type: String!
   "When it was written."
   at: DateTime!
@@ -5067,6 +5259,8 @@ type NodeDraining implements Event {
   requestId: ID
   "The drain."
   drainId: ID!
+  "By when its author wants it to be over."
+  deadline: DateTime
 }
 
 "A drain ended: the node held no live allocation. It stays cordoned."
@@ -5615,8 +5809,12 @@ input NodeFilter {
   connectivity: [Connectivity!]
   "Cordoned, or not."
   cordoned: Boolean
+  "Cordoned past the end that the author gave, or not."
+  cordonOverdue: Boolean
   "Draining, or not."
   draining: Boolean
+  "Draining past the deadline, or not."
+  drainOverdue: Boolean
   "In maintenance, or not."
   maintenance: Boolean
   "With one of these answers to whom new work can land."
@@ -5705,6 +5903,21 @@ type Query {
   eventCatalogue: [EventKind!]!
   "How the nodes that the tenant sees stand, by every axis and by pool."
   fleetSummary("The tenant that asks." tenantId: ID!, "Which of them." filter: NodeFilter): FleetSummary!
+  "The drains of the nodes that the tenant sees, the newest first."
+  drains(
+    "The tenant that asks."
+    tenantId: ID!
+    "Those that run; false: those that have ended."
+    active: Boolean! = true
+    "Only of nodes of that pool."
+    poolId: ID
+    "How many at most, 1 to 500."
+    first: Int! = 50
+    "Where the page before ended."
+    after: Cursor
+  ): DrainConnection!
+  "What a drain of the node would wait for now; it changes nothing. For who may drain the node."
+  drainPlan("The tenant that asks: it must own the node." tenantId: ID!, "The node." nodeId: ID!): DrainPlan!
   "The tenant's pools, by name."
   pools("The tenant that asks." tenantId: ID!): [Pool!]!
   "One pool of the tenant."
@@ -5773,6 +5986,10 @@ input NodeCordonInput {
   reason: String
   "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
   requestId: ID
+  "When you mean it to end. Nothing is lifted by itself: past it the cordon is overdue."
+  until: DateTime
+  "Give the cordon that holds, whoever's it is, this reason and this end; who holds it stays. INVALID_STATE where there is none."
+  updateReason: Boolean! = false
 }
 
 "Which node to uncordon, and why."
@@ -5787,6 +6004,8 @@ input NodeUncordonInput {
   reason: String
   "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
   requestId: ID
+  "Only if the cordon's author is this one; CONFLICT when it is another."
+  ifCordonedBy: String
 }
 
 "Which node to drain, and why."
@@ -5801,6 +6020,8 @@ input NodeDrainInput {
   reason: String
   "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
   requestId: ID
+  "By when you want it to be over. Nothing is ended by itself: past it the drain is overdue. On a drain that runs it changes nothing."
+  deadline: DateTime
 }
 
 "Which taints to add and remove. At least one of the lists must hold a key."
@@ -6237,6 +6458,10 @@ func (ec *executionContext) childFields_Cordon(ctx context.Context, field graphq
 		return ec.fieldContext_Cordon_by(ctx, field)
 	case "at":
 		return ec.fieldContext_Cordon_at(ctx, field)
+	case "until":
+		return ec.fieldContext_Cordon_until(ctx, field)
+	case "overdue":
+		return ec.fieldContext_Cordon_overdue(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Cordon", field.Name)
 }
@@ -6291,6 +6516,10 @@ func (ec *executionContext) childFields_Drain(ctx context.Context, field graphql
 		return ec.fieldContext_Drain_endedBy(ctx, field)
 	case "cause":
 		return ec.fieldContext_Drain_cause(ctx, field)
+	case "deadline":
+		return ec.fieldContext_Drain_deadline(ctx, field)
+	case "overdue":
+		return ec.fieldContext_Drain_overdue(ctx, field)
 	case "blockers":
 		return ec.fieldContext_Drain_blockers(ctx, field)
 	case "expectedAt":
@@ -6299,6 +6528,44 @@ func (ec *executionContext) childFields_Drain(ctx context.Context, field graphql
 		return ec.fieldContext_Drain_confirmedByNode(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Drain", field.Name)
+}
+
+func (ec *executionContext) childFields_DrainConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DrainConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_DrainConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DrainConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DrainConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DrainEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DrainEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DrainEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DrainEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_DrainPlan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "node":
+		return ec.fieldContext_DrainPlan_node(ctx, field)
+	case "empty":
+		return ec.fieldContext_DrainPlan_empty(ctx, field)
+	case "liveAllocationCount":
+		return ec.fieldContext_DrainPlan_liveAllocationCount(ctx, field)
+	case "blockers":
+		return ec.fieldContext_DrainPlan_blockers(ctx, field)
+	case "expectedAt":
+		return ec.fieldContext_DrainPlan_expectedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DrainPlan", field.Name)
 }
 
 func (ec *executionContext) childFields_EventConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7296,6 +7563,74 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_drainPlan_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "nodeId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["nodeId"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_drains_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "active",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["active"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "poolId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["poolId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg4
 	return args, nil
 }
 
@@ -10246,6 +10581,52 @@ func (ec *executionContext) fieldContext_Cordon_at(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Cordon", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _Cordon_until(ctx context.Context, field graphql.CollectedField, obj *node.Cordon) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cordon_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Cordon_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cordon", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Cordon_overdue(ctx context.Context, field graphql.CollectedField, obj *node.Cordon) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Cordon_overdue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Overdue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Cordon_overdue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Cordon", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Device_uuid(ctx context.Context, field graphql.CollectedField, obj *Device) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10747,6 +11128,52 @@ func (ec *executionContext) fieldContext_Drain_cause(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Drain", field, false, false, "String")
 }
 
+func (ec *executionContext) _Drain_deadline(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Drain_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Drain_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Drain", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Drain_overdue(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Drain_overdue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Overdue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Drain_overdue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Drain", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Drain_blockers(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10823,6 +11250,290 @@ func (ec *executionContext) _Drain_confirmedByNode(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_Drain_confirmedByNode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Drain", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _DrainConnection_edges(ctx context.Context, field graphql.CollectedField, obj *DrainConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*DrainEdge) graphql.Marshaler {
+			return ec.marshalNDrainEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DrainEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *DrainConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Drain) graphql.Marshaler {
+			return ec.marshalNDrain2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Drain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *DrainConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *DrainEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DrainEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _DrainEdge_node(ctx context.Context, field graphql.CollectedField, obj *DrainEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Drain) graphql.Marshaler {
+			return ec.marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Drain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainPlan_node(ctx context.Context, field graphql.CollectedField, obj *DrainPlan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainPlan_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalNComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainPlan_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainPlan",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainPlan_empty(ctx context.Context, field graphql.CollectedField, obj *DrainPlan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainPlan_empty(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Empty(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainPlan_empty(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DrainPlan", field, true, false, "Boolean")
+}
+
+func (ec *executionContext) _DrainPlan_liveAllocationCount(ctx context.Context, field graphql.CollectedField, obj *DrainPlan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainPlan_liveAllocationCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiveAllocationCount(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainPlan_liveAllocationCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DrainPlan", field, true, false, "Int")
+}
+
+func (ec *executionContext) _DrainPlan_blockers(ctx context.Context, field graphql.CollectedField, obj *DrainPlan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainPlan_blockers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Blockers(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Allocation) graphql.Marshaler {
+			return ec.marshalNAllocation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐAllocationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DrainPlan_blockers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DrainPlan",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Allocation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DrainPlan_expectedAt(ctx context.Context, field graphql.CollectedField, obj *DrainPlan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DrainPlan_expectedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpectedAt(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DrainPlan_expectedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DrainPlan", field, true, false, "DateTime")
 }
 
 func (ec *executionContext) _EventConnection_edges(ctx context.Context, field graphql.CollectedField, obj *EventConnection) (ret graphql.Marshaler) {
@@ -15562,6 +16273,29 @@ func (ec *executionContext) fieldContext_NodeCordonEvent_requestId(_ context.Con
 	return graphql.NewScalarFieldContext("NodeCordonEvent", field, false, false, "ID")
 }
 
+func (ec *executionContext) _NodeCordonEvent_until(ctx context.Context, field graphql.CollectedField, obj *NodeCordonEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeCordonEvent_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeCordonEvent_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeCordonEvent", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _NodeCordonEvent_cancelledDrainId(ctx context.Context, field graphql.CollectedField, obj *NodeCordonEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16084,6 +16818,29 @@ func (ec *executionContext) _NodeDraining_drainId(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_NodeDraining_drainId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodeDraining", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeDraining_deadline(ctx context.Context, field graphql.CollectedField, obj *NodeDraining) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDraining_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDraining_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDraining", field, false, false, "DateTime")
 }
 
 func (ec *executionContext) _NodeFailure_phase(ctx context.Context, field graphql.CollectedField, obj *node.Failure) (ret graphql.Marshaler) {
@@ -19070,6 +19827,94 @@ func (ec *executionContext) fieldContext_Query_fleetSummary(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_fleetSummary_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_drains(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_drains(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Drains(ctx, fc.Args["tenantId"].(string), fc.Args["active"].(bool), fc.Args["poolId"].(*string), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DrainConnection) graphql.Marshaler {
+			return ec.marshalNDrainConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_drains(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DrainConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_drains_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_drainPlan(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_drainPlan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().DrainPlan(ctx, fc.Args["tenantId"].(string), fc.Args["nodeId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DrainPlan) graphql.Marshaler {
+			return ec.marshalNDrainPlan2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainPlan(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_drainPlan(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DrainPlan(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_drainPlan_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -22519,7 +23364,11 @@ func (ec *executionContext) unmarshalInputNodeCordonInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId"}
+	if _, present := asMap["updateReason"]; !present {
+		asMap["updateReason"] = false
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId", "until", "updateReason"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -22561,6 +23410,20 @@ func (ec *executionContext) unmarshalInputNodeCordonInput(ctx context.Context, o
 				return it, err
 			}
 			it.RequestID = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "updateReason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updateReason"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdateReason = data
 		}
 	}
 	return it, nil
@@ -22589,7 +23452,7 @@ func (ec *executionContext) unmarshalInputNodeDrainInput(ctx context.Context, ob
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId"}
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId", "deadline"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -22631,6 +23494,13 @@ func (ec *executionContext) unmarshalInputNodeDrainInput(ctx context.Context, ob
 				return it, err
 			}
 			it.RequestID = data
+		case "deadline":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deadline"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Deadline = data
 		}
 	}
 	return it, nil
@@ -22659,7 +23529,7 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "draining", "maintenance", "placeableFor", "dedicatedTo", "reasons", "taints", "labels", "cordonedBefore", "lastSeenBefore", "agentVersions", "liveAllocations", "not", "or"}
+	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "cordonOverdue", "draining", "drainOverdue", "maintenance", "placeableFor", "dedicatedTo", "reasons", "taints", "labels", "cordonedBefore", "lastSeenBefore", "agentVersions", "liveAllocations", "not", "or"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -22715,6 +23585,13 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Cordoned = data
+		case "cordonOverdue":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cordonOverdue"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CordonOverdue = data
 		case "draining":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draining"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -22722,6 +23599,13 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Draining = data
+		case "drainOverdue":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("drainOverdue"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DrainOverdue = data
 		case "maintenance":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maintenance"))
 			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
@@ -23002,7 +23886,7 @@ func (ec *executionContext) unmarshalInputNodeUncordonInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId"}
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId", "ifCordonedBy"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -23044,6 +23928,13 @@ func (ec *executionContext) unmarshalInputNodeUncordonInput(ctx context.Context,
 				return it, err
 			}
 			it.RequestID = data
+		case "ifCordonedBy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ifCordonedBy"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IfCordonedBy = data
 		}
 	}
 	return it, nil
@@ -24271,6 +25162,16 @@ func (ec *executionContext) _Cordon(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "until":
+			out.Values[i] = ec._Cordon_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "overdue":
+			out.Values[i] = ec._Cordon_overdue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -24433,6 +25334,16 @@ func (ec *executionContext) _Drain(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "deadline":
+			out.Values[i] = ec._Drain_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "overdue":
+			out.Values[i] = ec._Drain_overdue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "blockers":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -24449,6 +25360,140 @@ func (ec *executionContext) _Drain(ctx context.Context, sel ast.SelectionSet, ob
 			out.Values[i] = ec._Drain_confirmedByNode(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var drainConnectionImplementors = []string{"DrainConnection"}
+
+func (ec *executionContext) _DrainConnection(ctx context.Context, sel ast.SelectionSet, obj *DrainConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, drainConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DrainConnection")
+		case "edges":
+			out.Values[i] = ec._DrainConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._DrainConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DrainConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var drainEdgeImplementors = []string{"DrainEdge"}
+
+func (ec *executionContext) _DrainEdge(ctx context.Context, sel ast.SelectionSet, obj *DrainEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, drainEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DrainEdge")
+		case "cursor":
+			out.Values[i] = ec._DrainEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DrainEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var drainPlanImplementors = []string{"DrainPlan"}
+
+func (ec *executionContext) _DrainPlan(ctx context.Context, sel ast.SelectionSet, obj *DrainPlan) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, drainPlanImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DrainPlan")
+		case "node":
+			out.Values[i] = ec._DrainPlan_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "empty":
+			out.Values[i] = ec._DrainPlan_empty(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liveAllocationCount":
+			out.Values[i] = ec._DrainPlan_liveAllocationCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "blockers":
+			out.Values[i] = ec._DrainPlan_blockers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expectedAt":
+			out.Values[i] = ec._DrainPlan_expectedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -26186,6 +27231,11 @@ func (ec *executionContext) _NodeCordonEvent(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "until":
+			out.Values[i] = ec._NodeCordonEvent_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "cancelledDrainId":
 			out.Values[i] = ec._NodeCordonEvent_cancelledDrainId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -26352,6 +27402,11 @@ func (ec *executionContext) _NodeDraining(ctx context.Context, sel ast.Selection
 		case "drainId":
 			out.Values[i] = ec._NodeDraining_drainId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deadline":
+			out.Values[i] = ec._NodeDraining_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -27412,6 +28467,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_fleetSummary(ctx, field)
+				})
+		case "drains":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_drains(ctx, field)
+				})
+		case "drainPlan":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_drainPlan(ctx, field)
 				})
 		case "pools":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -28802,12 +29869,68 @@ func (ec *executionContext) marshalNDeviceKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) marshalNDrain2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainᚄ(ctx context.Context, sel ast.SelectionSet, v []*Drain) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNDrain2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrain(ctx context.Context, sel ast.SelectionSet, v *Drain) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Drain!")
 		return graphql.Null
 	}
 	return ec._Drain(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDrainConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainConnection(ctx context.Context, sel ast.SelectionSet, v *DrainConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DrainConnection!")
+		return graphql.Null
+	}
+	return ec._DrainConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDrainEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*DrainEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDrainEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDrainEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainEdge(ctx context.Context, sel ast.SelectionSet, v *DrainEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DrainEdge!")
+		return graphql.Null
+	}
+	return ec._DrainEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDrainPlan2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐDrainPlan(ctx context.Context, sel ast.SelectionSet, v *DrainPlan) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DrainPlan!")
+		return graphql.Null
+	}
+	return ec._DrainPlan(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNDrainState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐDrainState(ctx context.Context, v any) (node.DrainState, error) {

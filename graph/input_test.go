@@ -47,7 +47,7 @@ func (b *bundle) state(nodeID string) any {
 }
 
 // TestRefusedInput holds each form of each argument that is refused: INVALID_INPUT names the argument, and nothing changes.
-func TestRefusedInput(t *testing.T) {
+func TestRefusedInput(t *testing.T) { //nolint:tparallel // the group has to end before what follows it
 	t.Parallel()
 	b := setup(t)
 	n := b.node()
@@ -87,6 +87,11 @@ func TestRefusedInput(t *testing.T) {
 		all("version", "negative", -1),
 		all("requestId", "129 characters", strings.Repeat("r", 129)),
 		{
+			{"nodeCordon", "until", "the past", object{"until": "2020-01-01T00:00:00Z"}},
+			{"nodeCordon", "until", "beyond ten years", object{"until": "2191-01-01T00:00:00Z"}},
+			{"nodeUncordon", "ifCordonedBy", "nobody", object{"ifCordonedBy": ""}},
+			{"nodeUncordon", "ifCordonedBy", "257 characters", object{"ifCordonedBy": strings.Repeat("ü", 257)}},
+			{"nodeDrain", "deadline", "the past", object{"deadline": "2020-01-01T00:00:00Z"}},
 			{"nodeTaint", "add", "33 keys", object{"add": many(33)}},
 			{"nodeTaint", "remove", "33 keys", object{"remove": many(33)}},
 			{"nodeTaint", "add", "129 characters", object{"add": []string{strings.Repeat("k", 129)}}},
@@ -130,7 +135,7 @@ func TestRefusedInput(t *testing.T) {
 }
 
 // TestControlsOfOthers is about who may not: for who has no sight, what is another's, deleted or never was is one answer, and a guest controls nothing.
-func TestControlsOfOthers(t *testing.T) {
+func TestControlsOfOthers(t *testing.T) { //nolint:tparallel // the group has to end before what follows it
 	t.Parallel()
 	b := setup(t)
 	n, deleted := b.node(), b.node()
@@ -275,5 +280,69 @@ func TestTaintAndLabel(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestOverdueAndPlan(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+
+	t.Run("A cordon's end, its overdue flag in lists, and whose it is on uncordon", func(t *testing.T) {
+		t.Parallel()
+		n := b.node()
+		b.act(b.token, "nodeCordon", object{"tenantId": "acme", "nodeId": n, "reason": "BIOS", "until": "2031-02-03T04:05:06Z"}).at(t)
+		const list = `query($n: ID!, $f: Boolean) { nodes(tenantId: "acme", filter: { nodeIds: [$n], cordonOverdue: $f }) { nodes { cordon { until overdue } } } }`
+		require.Empty(t, b.query(list, object{"n": n, "f": true}).at(t, "nodes", "nodes"))
+		require.Equal(t, []any{object{"cordon": object{"until": "2031-02-03T04:05:06.000000Z", "overdue": false}}}, b.query(list, object{"n": n, "f": false}).at(t, "nodes", "nodes"))
+		b.exec(`update nodes set cordon_until = now() - interval '1 minute' where id = $1`, n)
+		got := b.query(list, object{"n": n, "f": true}).at(t, "nodes", "nodes").([]any)
+		require.Equal(t, true, got[0].(object)["cordon"].(object)["overdue"])
+		a := b.act(b.token, "nodeUncordon", object{"tenantId": "acme", "nodeId": n, "ifCordonedBy": "sam"})
+		require.Equal(t, "CONFLICT", a.code(t))
+		require.Equal(t, "alex", a.Errors[0].Extensions.Details["actual"])
+		b.act(b.token, "nodeCordon", object{"tenantId": "acme", "nodeId": n, "reason": "parts", "updateReason": true}).at(t)
+		b.act(b.token, "nodeUncordon", object{"tenantId": "acme", "nodeId": n, "ifCordonedBy": "alex"}).at(t)
+		require.Equal(t, "INVALID_STATE", b.act(b.token, "nodeCordon", object{"tenantId": "acme", "nodeId": n, "updateReason": true}).code(t))
+		told := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { events { nodes { type reason ... on NodeCordonEvent { until } } } } }`, object{"n": n}).
+			at(t, "node", "events", "nodes")
+		require.Equal(t, []any{
+			object{"type": "node.uncordoned", "reason": nil, "until": nil},
+			object{"type": "node.cordon-updated", "reason": "parts", "until": nil},
+			object{"type": "node.cordoned", "reason": "BIOS", "until": "2031-02-03T04:05:06.000000Z"},
+		}, told)
+	})
+
+	t.Run("What a drain would wait for is said without changing anything, and the drain is in the list", func(t *testing.T) {
+		t.Parallel()
+		n := b.node()
+		const plan = `query($n: ID!) { drainPlan(tenantId: "acme", nodeId: $n) { empty liveAllocationCount expectedAt blockers { endsAt future } node { version cordoned } } }`
+		empty := b.query(plan, object{"n": n}).at(t, "drainPlan").(object)
+		require.Equal(t, []any{true, 0.0, nil}, []any{empty["empty"], empty["liveAllocationCount"], empty["expectedAt"]})
+		for _, at := range []object{{"startsAt": nil, "endsAt": "2031-01-01T00:00:00Z"}, {"startsAt": "2031-01-01T00:00:00Z", "endsAt": "2032-01-01T00:00:00Z"}} {
+			b.query(`mutation($n: ID!, $s: DateTime, $e: DateTime) { reservationCreate(input: { tenantId: "acme", nodeId: $n, startsAt: $s, endsAt: $e }) { changed } }`,
+				object{"n": n, "s": at["startsAt"], "e": at["endsAt"]}).at(t)
+		}
+		p := b.query(plan, object{"n": n}).at(t, "drainPlan").(object)
+		require.Equal(t, object{
+			"empty": false, "liveAllocationCount": 2.0, "expectedAt": "2032-01-01T00:00:00.000000Z", "node": object{"version": 1.0, "cordoned": false},
+			"blockers": []any{object{"endsAt": "2032-01-01T00:00:00.000000Z", "future": true}, object{"endsAt": "2031-01-01T00:00:00.000000Z", "future": false}},
+		}, p)
+		b.act(b.token, "nodeDrain", object{"tenantId": "acme", "nodeId": n, "deadline": "2031-06-01T00:00:00Z"}).at(t)
+		drains := b.query(`{ drains(tenantId: "acme", first: 10) { nodes { state deadline overdue node { id } blockers { endsAt } } pageInfo { hasNextPage } } }`, nil).
+			at(t, "drains", "nodes").([]any)
+		require.Len(t, drains, 1)
+		d := drains[0].(object)
+		require.Equal(t, []any{"DRAINING", "2031-06-01T00:00:00.000000Z", false, object{"id": n}}, []any{d["state"], d["deadline"], d["overdue"], d["node"]})
+		require.Len(t, d["blockers"], 2)
+		require.Empty(t, b.query(`{ drains(tenantId: "acme", active: false) { nodes { id } } }`, nil).at(t, "drains", "nodes"))
+		for query, code := range map[string]string{
+			`{ drains(tenantId: "acme", first: 0) { nodes { id } } }`: "INVALID_INPUT", `{ drains(tenantId: "acme", poolId: "pool_x") { nodes { id } } }`: "INVALID_INPUT",
+			`{ drainPlan(tenantId: "acme", nodeId: "node_x") { empty } }`: "INVALID_INPUT", `{ drainPlan(tenantId: "acme", nodeId: "` + id.New(id.Node) + `") { empty } }`: "NOT_FOUND",
+		} {
+			require.Equal(t, code, b.query(query, nil).code(t), query)
+		}
+		guest := b.tokenFor("gus", "guest", time.Hour)
+		b.exec(`insert into node_projection (tenant_id, node_id, relation) values ('guest', $1, 'SHARED')`, n)
+		require.Equal(t, "FORBIDDEN", b.as(guest, `query($n: ID!) { drainPlan(tenantId: "guest", nodeId: $n) { empty } }`, object{"n": n}).code(t))
 	})
 }

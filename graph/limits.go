@@ -111,6 +111,8 @@ func complexities() ComplexityRoot {
 		return page(child, first)
 	}
 	c.Query.Reservations = func(child int, _ string, _ *ReservationFilter, first int, _ *string) int { return page(child, first) }
+	c.Query.Drains = func(child int, _ string, _ bool, _ *string, first int, _ *string) int { return page(child, first) }
+	c.DrainPlan.Blockers = func(child int) int { return page(child, 20) }
 	c.Query.JoinTokens = func(child int, _ string, first int, _ *string) int { return page(child, first) }
 	c.ComputeNode.Certificates = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
 	c.NodeChangeBatch.Changed = func(child int) int { return page(child, maxBatch) }

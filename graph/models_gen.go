@@ -57,6 +57,24 @@ type ConnectivityCount struct {
 	Count int `json:"count"`
 }
 
+// A page of drains.
+type DrainConnection struct {
+	// The drains with their list cursors.
+	Edges []*DrainEdge `json:"edges"`
+	// The drains.
+	Nodes []*Drain `json:"nodes"`
+	// Whether there is more.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A drain in a page.
+type DrainEdge struct {
+	// Its place in the list.
+	Cursor string `json:"cursor"`
+	// The drain.
+	Node *Drain `json:"node"`
+}
+
 // A page of events.
 type EventConnection struct {
 	// The events with their list cursors.
@@ -223,6 +241,10 @@ type NodeCordonInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
 	RequestID *string `json:"requestId,omitempty"`
+	// When you mean it to end. Nothing is lifted by itself: past it the cordon is overdue.
+	Until *time.Time `json:"until,omitempty"`
+	// Give the cordon that holds, whoever's it is, this reason and this end; who holds it stays. INVALID_STATE where there is none.
+	UpdateReason bool `json:"updateReason"`
 }
 
 // Which node to drain, and why.
@@ -237,6 +259,8 @@ type NodeDrainInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
 	RequestID *string `json:"requestId,omitempty"`
+	// By when you want it to be over. Nothing is ended by itself: past it the drain is overdue. On a drain that runs it changes nothing.
+	Deadline *time.Time `json:"deadline,omitempty"`
 }
 
 // Which labels to set and remove. At least one of the lists must hold a key.
@@ -299,6 +323,8 @@ type NodeUncordonInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
 	RequestID *string `json:"requestId,omitempty"`
+	// Only if the cordon's author is this one; CONFLICT when it is another.
+	IfCordonedBy *string `json:"ifCordonedBy,omitempty"`
 }
 
 // Says whether there is more.

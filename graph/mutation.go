@@ -17,21 +17,33 @@ type mutations struct{ *API }
 
 // NodeCordon cordons.
 func (m mutations) NodeCordon(ctx context.Context, in NodeCordonInput) (*NodePayload, error) {
-	return m.control(ctx, m.Controls.Cordon, node.Edit{
+	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
+		return m.Controls.Cordon(ctx, e, controls.Cordoning{Until: in.Until, Update: in.UpdateReason})
+	}
+	return m.control(ctx, verb, node.Edit{
 		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
 }
 
 // NodeUncordon uncordons.
 func (m mutations) NodeUncordon(ctx context.Context, in NodeUncordonInput) (*NodePayload, error) {
-	return m.control(ctx, m.Controls.Uncordon, node.Edit{
+	if in.IfCordonedBy != nil && *in.IfCordonedBy == "" {
+		return nil, fault.Invalid("ifCordonedBy", "must be the name of somebody", 0)
+	}
+	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
+		return m.Controls.Uncordon(ctx, e, controls.Uncordoning{IfBy: text(in.IfCordonedBy)})
+	}
+	return m.control(ctx, verb, node.Edit{
 		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
 }
 
 // NodeDrain drains, and looks at the drain once the answer is composed.
 func (m mutations) NodeDrain(ctx context.Context, in NodeDrainInput) (*NodePayload, error) {
-	payload, err := m.control(ctx, m.Controls.Drain, node.Edit{
+	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
+		return m.Controls.Drain(ctx, e, controls.Draining{Deadline: in.Deadline})
+	}
+	payload, err := m.control(ctx, verb, node.Edit{
 		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
 	if err == nil && payload.Changed {

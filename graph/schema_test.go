@@ -180,17 +180,8 @@ var deviations = map[string]string{
 
 // open are the contract's parts that the schema doesn't hold yet, since what they tell doesn't exist yet.
 var open = map[string]string{
-	"Cordon.until":                   "comes with timed cordons",
-	"Cordon.overdue":                 "comes with timed cordons",
-	"Drain.deadline":                 "comes with deadlines of drains",
-	"Drain.overdue":                  "comes with deadlines of drains",
-	"NodeCordonInput.until":          "comes with timed cordons",
-	"NodeCordonInput.updateReason":   "comes with changing a cordon's words",
-	"NodeDrainInput.deadline":        "comes with deadlines of drains",
-	"NodeFilter.drainOverdue":        "comes with deadlines of drains",
-	"NodeFilter.includeDeleted":      "comes with delete",
-	"NodeUncordonInput.ifCordonedBy": "comes with the automation's own cordons",
-	"Query.fleetMap":                 "comes with the console's map",
+	"NodeFilter.includeDeleted": "comes with delete",
+	"Query.fleetMap":            "comes with the console's map",
 }
 
 // TestSchemaContract compares with testdata/contract.graphqls: names and shapes that the schema must hold once the behaviour exists.

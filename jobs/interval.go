@@ -30,7 +30,7 @@ func (r *Runner) turnIntervals(ctx context.Context) {
 		}
 		err := r.parts.turn(ctx)
 		if err == nil && n%netEvery == 0 {
-			err = r.parts.catchEmpty(ctx)
+			err = errors.Join(r.parts.catchEmpty(ctx), r.parts.Controls.TellOverdue(ctx))
 		}
 		if err != nil && ctx.Err() == nil && !failing {
 			r.log.ErrorContext(ctx, "beginnings and ends of intervals, or of drains, can't be written; trying on", "error", err)

@@ -69,7 +69,7 @@ func setup(t *testing.T) *bundle {
 // drain drains the node and gives the drain's job.
 func (b *bundle) drain() *river.Job[controls.DrainJob] {
 	b.Helper()
-	c, err := b.parts.Controls.Drain(b.Context(), node.Edit{Who: alex, TenantID: "acme", NodeID: b.nodeID})
+	c, err := b.parts.Controls.Drain(b.Context(), node.Edit{Who: alex, TenantID: "acme", NodeID: b.nodeID}, controls.Draining{})
 	require.NoError(b, err)
 	return &river.Job[controls.DrainJob]{JobRow: &rivertype.JobRow{Attempt: 1}, Args: controls.DrainJob{NodeID: b.nodeID, DrainID: c.Node.LastDrain.ID}}
 }
@@ -159,7 +159,7 @@ func TestDrainPass(t *testing.T) {
 		require.NoError(t, w.Work(t.Context(), first))
 		require.Equal(t, node.Drained, b.state())
 		require.NoError(t, w.Work(t.Context(), first))
-		_, err := b.parts.Controls.Uncordon(t.Context(), node.Edit{Who: alex, TenantID: "acme", NodeID: b.nodeID})
+		_, err := b.parts.Controls.Uncordon(t.Context(), node.Edit{Who: alex, TenantID: "acme", NodeID: b.nodeID}, controls.Uncordoning{})
 		require.NoError(t, err)
 		b.book(0)
 		second := b.drain()

@@ -19,11 +19,11 @@ func full() *node.Node {
 	n := &node.Node{
 		ID: nodeID, Key: "key", TenantID: "acme", PoolID: id.New(id.Pool), Hostname: "gpu-1", Version: 3, ProvisionState: node.Failed,
 		Failure:     &node.Failure{Phase: "ACCEPTANCE", Message: "no inventory", At: at},
-		Cordon:      &node.Cordon{Reason: "BIOS", By: "alex", At: at},
+		Cordon:      &node.Cordon{Reason: "BIOS", By: "alex", At: at, Until: new(at)},
 		Maintenance: true, Connectivity: node.Connected, ConnectivitySince: new(at), IdentityGeneration: 2, Credential: node.Trusted, CredentialSince: at,
 		LastDrain: &node.Drain{
 			ID: id.New(id.Drain), NodeID: nodeID, State: node.Drained, Reason: "PSU", By: "alex", StartedAt: at, EndedAt: new(at), EndedBy: "drain-controller",
-			ConfirmedByNode: new(true),
+			ConfirmedByNode: new(true), Deadline: new(at),
 		},
 		ChangedBy: "alex", ChangedAt: at, CreatedAt: at, DeletedAt: new(at),
 	}
@@ -46,6 +46,8 @@ var moves = map[string]struct {
 	"failure":              {"Failure", node.AxisProvision, func(n *node.Node) { n.Failure.Message = "x" }},
 	"cordon":               {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon = nil }},
 	"cordon's reason":      {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon.Reason = "x" }},
+	"cordon's end":         {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon.Until = nil }},
+	"drain's deadline":     {"LastDrain", node.AxisDrain, func(n *node.Node) { n.LastDrain.Deadline = nil }},
 	"cordon's author":      {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon.By = "x" }},
 	"drain":                {"LastDrain", node.AxisDrain, func(n *node.Node) { n.LastDrain = nil }},
 	"drain's state":        {"LastDrain", node.AxisDrain, func(n *node.Node) { n.LastDrain.State = node.Cancelled }},

@@ -77,22 +77,32 @@ func TakeCensus(ctx context.Context, q db.Querier) ([]Census, error) {
 type DrainCount struct {
 	States map[DrainState]int
 	Oldest time.Duration
+	// Overdue are those that run past their deadline.
+	Overdue int
+	// OverdueCordons are the cordons that hold past the end that their authors gave.
+	OverdueCordons int
 }
 
-// CountDrains counts the drains in one statement. Every state is there, also one that no drain is in.
+// CountDrains counts the drains, and the cordons that are overdue, in one statement. Every state is there, also one that no drain is in.
 func CountDrains(ctx context.Context, q db.Querier) (DrainCount, error) {
 	c := DrainCount{States: map[DrainState]int{Draining: 0, Drained: 0, Cancelled: 0}}
 	rows, err := q.Query(ctx, `
-		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at) filter (where state = 'DRAINING')), 0)::float8
-		from node_drains group by state`)
+		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at) filter (where state = 'DRAINING')), 0)::float8,
+		       count(*) filter (where state = 'DRAINING' and deadline <= clock_timestamp()), 0
+		from node_drains group by state
+		union all
+		select '', 0, 0, 0, (select count(*) from nodes where cordon_until <= clock_timestamp() and deleted_at is null)`)
 	if err != nil {
 		return c, fmt.Errorf("count the drains: %w", err)
 	}
 	var state DrainState
-	var drains int
+	var drains, overdue, cordons int
 	var oldest float64
-	_, err = pgx.ForEachRow(rows, []any{&state, &drains, &oldest}, func() error {
-		c.States[state] = drains
+	_, err = pgx.ForEachRow(rows, []any{&state, &drains, &oldest, &overdue, &cordons}, func() error {
+		if state != "" {
+			c.States[state] = drains
+		}
+		c.Overdue, c.OverdueCordons = c.Overdue+overdue, c.OverdueCordons+cordons
 		c.Oldest = max(c.Oldest, time.Duration(oldest*float64(time.Second)))
 		return nil
 	})

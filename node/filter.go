@@ -29,7 +29,9 @@ type Filter struct {
 	ProvisionStates []ProvisionState
 	Connectivity    []Connectivity
 	Cordoned        *bool
+	CordonOverdue   *bool
 	Draining        *bool
+	DrainOverdue    *bool
 	Maintenance     *bool
 	PlaceableFor    []Placeable
 	DedicatedTo     *string
@@ -197,7 +199,9 @@ func (f *Filter) where(q *query) {
 	among(q, f.ProvisionStates, "n.provision_state = any(?)")
 	among(q, f.Connectivity, "n.connectivity = any(?)")
 	has(q, f.Cordoned, "n.cordoned = ?")
+	has(q, f.CordonOverdue, "coalesce(n.cordon_until <= now() and seen.owned, false) = ?")
 	has(q, f.Draining, drainingSQL+" = ?")
+	has(q, f.DrainOverdue, "exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING' and d.deadline <= now() and seen.owned) = ?")
 	has(q, f.Maintenance, "n.maintenance = ?")
 	among(q, f.PlaceableFor, placeableSQL+" = any(?)")
 	has(q, f.DedicatedTo, `exists (select from node_reasons r where r.node_id = n.id and r.reason = '`+PrefixDedicated+`' || ?::text

@@ -80,6 +80,9 @@ func (n *Node) blocked(now time.Time) []string {
 	}
 	if n.Cordon != nil {
 		s := "cordoned by " + n.Cordon.By + " " + Ago(now.Sub(n.Cordon.At))
+		if n.Cordon.Overdue {
+			s += ", overdue"
+		}
 		if n.Cordon.Reason != "" {
 			s += ": " + string(n.Cordon.Reason)
 		}

@@ -17,17 +17,20 @@ import (
 // columns are the node's own, in the order of scan.
 const columns = `n.id, n.key, n.owner_tenant_id, n.pool_id, n.hostname, n.version, n.provision_state, n.failure_phase, n.failure_message, n.failure_at,
 	n.cordon_reason, n.cordon_by, n.cordon_at, n.maintenance, n.connectivity, n.connectivity_since, n.identity_generation, n.credential,
-	n.credential_since, n.changed_by, n.changed_at, n.created_at, n.deleted_at`
+	n.credential_since, n.changed_by, n.changed_at, n.created_at, n.deleted_at,
+	n.cordon_until, coalesce(n.cordon_until <= clock_timestamp(), false)`
 
 // scan reads one row of columns; more destinations may follow.
 func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
 	var n Node
 	var failurePhase, failureMessage, cordonReason, cordonBy *string
-	var failureAt, cordonAt *time.Time
+	var failureAt, cordonAt, cordonUntil *time.Time
+	var overdue bool
 	err := row.Scan(append([]any{
 		&n.ID, &n.Key, &n.TenantID, &n.PoolID, &n.Hostname, &n.Version, &n.ProvisionState, &failurePhase, &failureMessage, &failureAt,
 		&cordonReason, &cordonBy, &cordonAt, &n.Maintenance, &n.Connectivity, &n.ConnectivitySince, &n.IdentityGeneration, &n.Credential,
 		&n.CredentialSince, &n.ChangedBy, &n.ChangedAt, &n.CreatedAt, &n.DeletedAt,
+		&cordonUntil, &overdue,
 	}, more...)...)
 	if err != nil {
 		return nil, err
@@ -36,7 +39,7 @@ func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
 		n.Failure = &Failure{Phase: *failurePhase, Message: deref(failureMessage), At: deref(failureAt)}
 	}
 	if cordonAt != nil {
-		n.Cordon = &Cordon{Reason: Text(deref(cordonReason)), By: deref(cordonBy), At: *cordonAt}
+		n.Cordon = &Cordon{Reason: Text(deref(cordonReason)), By: deref(cordonBy), At: *cordonAt, Until: cordonUntil, Overdue: overdue}
 	}
 	return &n, nil
 }
@@ -58,7 +61,8 @@ const (
 )
 
 // drainColumns are a drain's, in the order of Drain's fields.
-const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node`
+const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node,
+	deadline, coalesce(state = 'DRAINING' and deadline <= clock_timestamp(), false)`
 
 func queueParts(b *pgx.Batch, ids []string) {
 	queueByID(b, reasonsSQL, ids)
@@ -191,7 +195,7 @@ const ownParts = `
 	(select json_agg(json_build_array(b.key, b.value, b.source) order by b.key collate "C") from node_labels b where b.node_id = n.id),
 	(select json_build_object('ID', d.id, 'NodeID', d.node_id, 'State', d.state, 'Reason', coalesce(d.reason, ''), 'By', d.by,
 		'StartedAt', d.started_at, 'EndedAt', d.ended_at, 'EndedBy', coalesce(d.ended_by, ''), 'Cause', coalesce(d.cause, ''),
-		'ConfirmedByNode', d.confirmed_by_node)
+		'ConfirmedByNode', d.confirmed_by_node, 'Deadline', d.deadline, 'Overdue', d.state = 'DRAINING' and d.deadline <= clock_timestamp())
 	 from node_drains d where d.node_id = n.id order by d.started_at desc, d.id desc limit 1)`
 
 // parts are what ownParts gives, as it comes.
@@ -222,6 +226,9 @@ func (p parts) into(n *Node) error {
 		d.StartedAt = d.StartedAt.UTC()
 		if d.EndedAt != nil {
 			*d.EndedAt = d.EndedAt.UTC()
+		}
+		if d.Deadline != nil {
+			*d.Deadline = d.Deadline.UTC()
 		}
 	}
 	return nil

@@ -122,6 +122,10 @@ type Cordon struct {
 	Reason Text
 	By     string
 	At     time.Time
+	// Until is when its author means it to end; nil: not said. Nothing is lifted by itself.
+	Until *time.Time
+	// Overdue says that Until had passed by the database's clock when the node was read.
+	Overdue bool
 }
 
 // Reason is one entry of noScheduleReasons. It belongs to its owner, who alone takes it away.
@@ -155,6 +159,10 @@ type Drain struct {
 	EndedBy         Text
 	Cause           Text
 	ConfirmedByNode *bool
+	// Deadline is by when its author wants it to be over; nil: not said. Nothing is ended by itself.
+	Deadline *time.Time
+	// Overdue says that it ran past its deadline by the database's clock when it was read.
+	Overdue bool
 }
 
 // Cordoned says that an operator keeps new work off the node.
@@ -232,12 +240,16 @@ func (n *Node) Clone() *Node {
 	c := *n
 	c.Failure = clone(n.Failure)
 	c.Cordon = clone(n.Cordon)
+	if c.Cordon != nil {
+		c.Cordon.Until = clone(n.Cordon.Until)
+	}
 	c.Reasons = slices.Clone(n.Reasons)
 	c.ConnectivitySince = clone(n.ConnectivitySince)
 	c.Labels = slices.Clone(n.Labels)
 	c.LastDrain = clone(n.LastDrain)
 	if c.LastDrain != nil {
 		c.LastDrain.EndedAt = clone(n.LastDrain.EndedAt)
+		c.LastDrain.Deadline = clone(n.LastDrain.Deadline)
 		c.LastDrain.ConfirmedByNode = clone(n.LastDrain.ConfirmedByNode)
 	}
 	c.DeletedAt = clone(n.DeletedAt)

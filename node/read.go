@@ -18,13 +18,18 @@ import (
 
 // Get gives one node as the tenant sees it. Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND.
 func (s *Store) Get(ctx context.Context, who iam.Actor, tenant, nodeID string) (*View, error) {
+	return s.GetFor(ctx, who, iam.NodesGet, tenant, nodeID)
+}
+
+// GetFor is Get for who has to hold another action on the node.
+func (s *Store) GetFor(ctx context.Context, who iam.Actor, action iam.Action, tenant, nodeID string) (*View, error) {
 	if err := id.Tenant("tenantId", tenant); err != nil {
 		return nil, err
 	}
 	if err := id.Check(id.Node, "nodeId", nodeID); err != nil {
 		return nil, err
 	}
-	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), who, iam.NodesGet, tenant, nodeID)
+	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), who, action, tenant, nodeID)
 	if err != nil {
 		return nil, err
 	}

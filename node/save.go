@@ -34,13 +34,14 @@ type row struct {
 	ChangedBy          string     `json:"changed_by"`
 	ChangedAt          time.Time  `json:"changed_at"`
 	DeletedAt          *time.Time `json:"deleted_at"`
+	CordonUntil        *time.Time `json:"cordon_until"`
 }
 
 // updateNode is for the common case: it needs no document that PostgreSQL has to take apart.
 const updateNode = `
 update nodes set hostname = $2, version = $3, provision_state = $4, failure_phase = $5, failure_message = $6, failure_at = $7, cordoned = $8,
   cordon_reason = $9, cordon_by = $10, cordon_at = $11, maintenance = $12, connectivity = $13, connectivity_since = $14, identity_generation = $15,
-  credential = $16, credential_since = $17, changed_by = $18, changed_at = $19, deleted_at = $20
+  credential = $16, credential_since = $17, changed_by = $18, changed_at = $19, deleted_at = $20, cordon_until = $21
 where id = $1`
 
 const updateNodes = `
@@ -48,11 +49,11 @@ update nodes n set hostname = x.hostname, version = x.version, provision_state =
   failure_message = x.failure_message, failure_at = x.failure_at, cordoned = x.cordoned, cordon_reason = x.cordon_reason, cordon_by = x.cordon_by,
   cordon_at = x.cordon_at, maintenance = x.maintenance, connectivity = x.connectivity, connectivity_since = x.connectivity_since,
   identity_generation = x.identity_generation, credential = x.credential, credential_since = x.credential_since, changed_by = x.changed_by,
-  changed_at = x.changed_at, deleted_at = x.deleted_at
+  changed_at = x.changed_at, deleted_at = x.deleted_at, cordon_until = x.cordon_until
 from json_to_recordset($1::json) as x(id text, hostname text, version bigint, provision_state text, failure_phase text, failure_message text,
   failure_at timestamptz, cordoned boolean, cordon_reason text, cordon_by text, cordon_at timestamptz, maintenance boolean, connectivity text,
   connectivity_since timestamptz, identity_generation bigint, credential text, credential_since timestamptz, changed_by text,
-  changed_at timestamptz, deleted_at timestamptz)
+  changed_at timestamptz, deleted_at timestamptz, cordon_until timestamptz)
 where n.id = x.id`
 
 // save writes what changed, set by set. The statements go out with the transaction's next one, which for most is the final batch.
@@ -77,7 +78,7 @@ func rowOf(n *Node) row {
 		r.FailurePhase, r.FailureMessage, r.FailureAt = &f.Phase, &f.Message, &f.At
 	}
 	if c := n.Cordon; c != nil {
-		r.CordonBy, r.CordonAt = &c.By, &c.At
+		r.CordonBy, r.CordonAt, r.CordonUntil = &c.By, &c.At, c.Until
 		if c.Reason != "" {
 			reason := string(c.Reason)
 			r.CordonReason = &reason
@@ -91,7 +92,7 @@ func sendRows(tx *db.Tx, changes []change) error {
 		r := rowOf(changes[0].after)
 		tx.Send(updateNode, r.ID, r.Hostname, r.Version, r.ProvisionState, r.FailurePhase, r.FailureMessage, r.FailureAt, r.Cordoned, r.CordonReason,
 			r.CordonBy, r.CordonAt, r.Maintenance, r.Connectivity, r.ConnectivitySince, r.IdentityGeneration, r.Credential, r.CredentialSince,
-			r.ChangedBy, r.ChangedAt, r.DeletedAt)
+			r.ChangedBy, r.ChangedAt, r.DeletedAt, r.CordonUntil)
 		return nil
 	}
 	rows := make([]row, len(changes))
@@ -169,8 +170,8 @@ func sendDrains(tx *db.Tx, changes []change) {
 			continue
 		}
 		if c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID {
-			tx.Send(`insert into node_drains (id, node_id, state, reason, by, started_at) values ($1, $2, $3, nullif($4, ''), $5, $6)`,
-				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt)
+			tx.Send(`insert into node_drains (id, node_id, state, reason, by, started_at, deadline) values ($1, $2, $3, nullif($4, ''), $5, $6, $7)`,
+				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt, d.Deadline)
 			continue
 		}
 		tx.Send(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,

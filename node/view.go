@@ -35,7 +35,7 @@ func (v *View) reduce() {
 		r.Failure.Message = ""
 	}
 	if r.Cordon != nil {
-		r.Cordon.By, r.Cordon.Reason = Operator, ""
+		r.Cordon.By, r.Cordon.Reason, r.Cordon.Until, r.Cordon.Overdue = Operator, "", nil, false
 	}
 	if r.LastDrain != nil {
 		r.LastDrain.reduce()
@@ -52,7 +52,7 @@ func (v *View) reduce() {
 }
 
 func (d *Drain) reduce() {
-	d.By, d.Reason, d.Cause = Operator, "", ""
+	d.By, d.Reason, d.Cause, d.Deadline, d.Overdue = Operator, "", "", nil, false
 	if d.EndedBy != "" {
 		d.EndedBy = Operator
 	}

@@ -68,6 +68,41 @@ func (s *Store) Drains(ctx context.Context, tenant string, ids []string) ([]Drai
 	if err != nil {
 		return nil, fmt.Errorf("read the drains: %w", err)
 	}
+	return s.viewDrains(ctx, tenant, rows)
+}
+
+// DrainListing says which drains to list.
+type DrainListing struct {
+	// Active lists those that run, else those that have ended.
+	Active bool
+	PoolID *string
+	First  int
+	// After is the id of the last entry of the page before; empty for the first page.
+	After string
+}
+
+// ListDrains lists the drains of nodes that the tenant sees now, the newest first, and says whether there are more; for what already decided that the
+// caller may read them.
+func (s *Store) ListDrains(ctx context.Context, tenant string, l DrainListing) (list []DrainView, more bool, err error) {
+	rows, err := s.DB.Pool().Query(ctx, `
+		select `+drainColumns+` from node_drains d
+		where (state = 'DRAINING') = $2 and ($3 = '' or id < $3)
+		  and exists (select from node_projection p where p.tenant_id = $1 and p.node_id = d.node_id)
+		  and exists (select from nodes n where n.id = d.node_id and n.deleted_at is null and ($4::text is null or n.pool_id = $4))
+		order by id desc limit $5`, tenant, l.Active, l.After, l.PoolID, l.First+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("list the drains: %w", err)
+	}
+	if list, err = s.viewDrains(ctx, tenant, rows); err != nil {
+		return nil, false, err
+	}
+	if len(list) > l.First {
+		list, more = list[:l.First], true
+	}
+	return list, more, nil
+}
+
+func (s *Store) viewDrains(ctx context.Context, tenant string, rows pgx.Rows) ([]DrainView, error) {
 	drains, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Drain])
 	if err != nil {
 		return nil, fmt.Errorf("read the drains: %w", err)

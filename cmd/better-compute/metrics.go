@@ -163,6 +163,8 @@ var (
 	nodesDesc = prometheus.NewDesc("bc_nodes", "Nodes that are not deleted.", []string{"pool", "connectivity", "provision_state", "placeable"}, nil)
 	drainDesc = prometheus.NewDesc("bc_drains", "Drains by state, those of the past included.", []string{"state"}, nil)
 	ageDesc   = prometheus.NewDesc("bc_drain_oldest_seconds", "How long the oldest running drain has run; 0 when none does.", nil, nil)
+	lateDesc  = prometheus.NewDesc("bc_drains_overdue", "Drains that run past the deadline that their authors gave.", nil, nil)
+	heldDesc  = prometheus.NewDesc("bc_cordons_overdue", "Cordons that hold past the end that their authors gave.", nil, nil)
 	headDesc  = prometheus.NewDesc("bc_log_head", "The newest position of the log.", nil, nil)
 	jobDesc   = prometheus.NewDesc("bc_river_oldest_job_seconds", "How long the oldest due job has waited; 0 when none is due.", []string{"kind"}, nil)
 	upDesc    = prometheus.NewDesc("bc_database_up", "Whether the database answered this scrape.", nil, nil)
@@ -170,7 +172,7 @@ var (
 
 // Describe names the figures.
 func (f *fleet) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, drainDesc, ageDesc, headDesc, jobDesc, upDesc} {
+	for _, d := range []*prometheus.Desc{nodesDesc, drainDesc, ageDesc, lateDesc, heldDesc, headDesc, jobDesc, upDesc} {
 		ch <- d
 	}
 }
@@ -195,6 +197,8 @@ func (f *fleet) Collect(ch chan<- prometheus.Metric) {
 		gauge(drainDesc, float64(drains), string(state))
 	}
 	gauge(ageDesc, r.drains.Oldest.Seconds())
+	gauge(lateDesc, float64(r.drains.Overdue))
+	gauge(heldDesc, float64(r.drains.OverdueCordons))
 	gauge(headDesc, float64(r.head))
 	for kind, age := range r.jobs {
 		gauge(jobDesc, age.Seconds(), kind)

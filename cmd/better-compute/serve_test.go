@@ -293,7 +293,7 @@ func TestMetrics(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 	for _, want := range []string{
 		`bc_nodes{connectivity="PENDING",placeable="NONE",pool="default/default",provision_state="`,
-		`bc_drains{state="DRAINING"} 0`, "bc_drain_oldest_seconds 0", "bc_log_head ", "bc_follow_lag_seconds ", `bc_river_oldest_job_seconds{kind="drain"} `,
+		`bc_drains{state="DRAINING"} 0`, "bc_drain_oldest_seconds 0", "bc_drains_overdue 0", "bc_cordons_overdue 0", "bc_log_head ", "bc_follow_lag_seconds ", `bc_river_oldest_job_seconds{kind="drain"} `,
 		"bc_gateway_sessions 0", "bc_flush_age_seconds ", "bc_ca_not_after_seconds ", `bc_api_operations_total{code="OK",type="query"} 1`,
 		`bc_api_operation_seconds_bucket{type="query",le="10"} 1`, "bc_api_subscriptions 0", "bc_database_up 1", "go_goroutines ", "process_open_fds ",
 	} {

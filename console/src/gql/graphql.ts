@@ -53,12 +53,18 @@ export type NodeCordonInput = {
   requestId?: string | number | null | undefined;
   /** The tenant that acts: it must own the node. */
   tenantId: string | number;
+  /** When you mean it to end. Nothing is lifted by itself: past it the cordon is overdue. */
+  until?: string | null | undefined;
+  /** Give the cordon that holds, whoever's it is, this reason and this end; who holds it stays. INVALID_STATE where there is none. */
+  updateReason?: boolean;
   /** The version that you read; CONFLICT when the node changed since. */
   version?: number | null | undefined;
 };
 
 /** Which node to drain, and why. */
 export type NodeDrainInput = {
+  /** By when you want it to be over. Nothing is ended by itself: past it the drain is overdue. On a drain that runs it changes nothing. */
+  deadline?: string | null | undefined;
   /** The node. */
   nodeId: string | number;
   /** Free text, up to 256 characters, kept in the event. */
@@ -77,12 +83,16 @@ export type NodeFilter = {
   agentVersions?: Array<string> | null | undefined;
   /** With one of these connectivities. */
   connectivity?: Array<Connectivity> | null | undefined;
+  /** Cordoned past the end that the author gave, or not. */
+  cordonOverdue?: boolean | null | undefined;
   /** Cordoned, or not. */
   cordoned?: boolean | null | undefined;
   /** Cordoned since before that moment. */
   cordonedBefore?: string | null | undefined;
   /** Dedicated to that tenant, alone or among others. */
   dedicatedTo?: string | number | null | undefined;
+  /** Draining past the deadline, or not. */
+  drainOverdue?: boolean | null | undefined;
   /** Draining, or not. */
   draining?: boolean | null | undefined;
   /** With these host names. */
@@ -117,6 +127,8 @@ export type NodeFilter = {
 
 /** Which node to uncordon, and why. */
 export type NodeUncordonInput = {
+  /** Only if the cordon's author is this one; CONFLICT when it is another. */
+  ifCordonedBy?: string | null | undefined;
   /** The node. */
   nodeId: string | number;
   /** Free text, up to 256 characters, kept in the event. */
