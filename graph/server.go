@@ -25,6 +25,8 @@ type Options struct {
 	Secure bool
 	// Console serves everything that is not the API.
 	Console http.Handler
+	// Jobs serves the pages about jobs under /jobs to who may manage jobs; nil: there are none.
+	Jobs http.Handler
 	// Ready gives the parts that the process needs to serve. One with an error makes it not ready.
 	Ready func(ctx context.Context) []Part
 	// Metrics serves /metrics to who may read them; nil: there are none.
@@ -54,6 +56,10 @@ func Handler(a *API, o Options) http.Handler {
 	mux.Handle("/graphql", api)
 	mux.Handle("/session/link", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, signInLinks(a))))
 	mux.Handle("/session/", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, sessions(a.Issuer, o.Secure, seen))))
+	if o.Jobs != nil {
+		mux.Handle("/jobs", jobs(a, o.Hosts, seen, o.Jobs))
+		mux.Handle("/jobs/", jobs(a, o.Hosts, seen, o.Jobs))
+	}
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", metrics(a, seen, o.Metrics))
 	}

@@ -45,6 +45,7 @@ const (
 	JoinTokensRead     Action = "compute:join-tokens:read"
 	JoinTokensRevoke   Action = "compute:join-tokens:revoke"
 	MetricsRead        Action = "compute:metrics:read"
+	JobsManage         Action = "compute:jobs:manage"
 )
 
 // Relation is what ties a tenant to a node.

@@ -300,12 +300,16 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops,
 	if err != nil {
 		return err
 	}
+	pages, err := jobs.NewUI(ctx, r.db, log.With("part", "jobs"))
+	if err != nil {
+		return err
+	}
 	var sockets sync.WaitGroup
 	handler := graph.Handler(&graph.API{
 		DB: r.db, Log: r.log, Authority: r.authority, Issuer: issuer, Nodes: r.nodes, Controls: r.controls, Bookings: r.bookings, PKI: r.pki,
 		GatewayAddress: s.gatewayListen, Later: later.run, Slog: log.With("part", "api"),
 	}, graph.Options{
-		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Stopping: ctx,
+		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Jobs: pages, Stopping: ctx,
 		Ready: o.ready.check, Metrics: o.metrics.handler(), Meter: o.metrics, Sockets: &sockets,
 	})
 	server := &http.Server{
