@@ -7,15 +7,11 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -67,7 +63,7 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Open connects. A server that does not answer is UNAVAILABLE; one older than PostgreSQL 15 is INVALID_STATE.
+// Open connects. A server that does not answer or takes no writes is UNAVAILABLE; one older than PostgreSQL 15 is INVALID_STATE.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	pc, err := poolConfig(c)
 	if err != nil {
@@ -78,7 +74,9 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	var version int
-	if err := pool.QueryRow(ctx, "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+	var readOnly bool
+	if err := pool.QueryRow(ctx, "select current_setting('server_version_num')::int, current_setting('transaction_read_only')::bool").
+		Scan(&version, &readOnly); err != nil {
 		pool.Close()
 		return nil, fault.Because(fault.Unavailable, err, nil,
 			"the database does not answer; check that it runs and that its address and the role's rights are right")
@@ -86,6 +84,10 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if version < oldestServer {
 		pool.Close()
 		return nil, fault.New(fault.InvalidState, nil, "the database is PostgreSQL %d; 15 or later is needed", version/10000)
+	}
+	if readOnly {
+		pool.Close()
+		return nil, openedReadOnly()
 	}
 	log := c.Log
 	if log == nil {
@@ -95,6 +97,18 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 }
 
 const oldestServer = 150000
+
+// openedReadOnly is the answer to who opens or migrates a database that only reads.
+func openedReadOnly() *fault.Error {
+	return fault.New(fault.Unavailable, nil, "the database takes no writes, since it is a standby or set to read only; nothing was changed; "+
+		"name its primary, or lift default_transaction_read_only for its role and database")
+}
+
+// onlyReads says whether a session begins its transactions read-only. PostgreSQL tells whenever that changes.
+func onlyReads(conn *pgx.Conn) bool {
+	pg := conn.PgConn()
+	return pg.ParameterStatus("default_transaction_read_only") == "on" || pg.ParameterStatus("in_hot_standby") == "on"
+}
 
 func poolConfig(c Config) (*pgxpool.Config, error) {
 	pc, err := pgxpool.ParseConfig(c.URL)
@@ -122,6 +136,8 @@ func poolConfig(c Config) (*pgxpool.Config, error) {
 		})
 		return nil
 	}
+	// A session that was begun while the database only read would go on to read only for as long as it lives.
+	pc.AfterRelease = func(conn *pgx.Conn) bool { return !onlyReads(conn) }
 	return pc, nil
 }
 
@@ -206,33 +222,6 @@ func (d *DB) repaired(ctx context.Context, err error) bool {
 		if repair(ctx, err) {
 			return true
 		}
-	}
-	return false
-}
-
-// Unanswered says that an error means that the database did not answer, rather than that it refused: a connection that failed or was lost, a server
-// that starts, stops or only reads.
-func Unanswered(err error) bool {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch pg.Code {
-		case "57P01", "57P02", "57P03", "25006", "53300": // shutdowns, starting up, read-only, too many connections
-			return true
-		}
-		return false
-	}
-	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-func retryable(err error) bool {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return false
-	}
-	switch pg.Code {
-	case "40001", "40P01", "55P03": // serialization_failure, deadlock_detected, lock_not_available
-		return true
 	}
 	return false
 }

@@ -104,6 +104,10 @@ func lockMigrations(ctx context.Context, c *pgx.ConnConfig) (unlock func(), err 
 		defer cancel()
 		_ = conn.Close(ctx)
 	}
+	if onlyReads(conn) {
+		unlock()
+		return nil, openedReadOnly()
+	}
 	for {
 		var got bool
 		if err := conn.QueryRow(ctx, "select pg_try_advisory_lock($1)", int64(migrationLock)).Scan(&got); err != nil {

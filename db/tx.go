@@ -153,11 +153,11 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 
 	var done Committed
 	results := tx.SendBatch(ctx, batch)
-	err := tx.readFinal(results, &done)
+	reached, err := tx.readFinal(results, &done)
 	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing.
 	_ = results.Close()
 	if err != nil {
-		return Committed{}, tx.commitError(err)
+		return Committed{}, tx.commitError(err, reached)
 	}
 	tx.ended = true
 	tx.conn.Release()
@@ -167,68 +167,50 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	return done, nil
 }
 
-func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) error {
+// readFinal reads the answers to the final batch, and says whether it reached that to COMMIT.
+func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) (reached bool, err error) {
 	for _, d := range tx.final {
 		if d.rank != RankLog {
 			if _, err := results.Exec(); err != nil {
-				return err
+				return false, err
 			}
 			continue
 		}
 		rows, err := results.Query()
 		if err != nil {
-			return err
+			return false, err
 		}
 		if rows.Next() {
 			if err := rows.Scan(&done.Position, &done.At, &done.Epoch); err != nil {
 				rows.Close()
-				return err
+				return false, err
 			}
 		}
 		rows.Close()
 		if err := rows.Err(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	tag, err := results.Exec()
 	if err != nil {
-		return err
+		return true, err
 	}
 	if tag.String() != "COMMIT" {
 		// An error that somebody swallowed had already failed the transaction: PostgreSQL answers ROLLBACK to COMMIT, and pgx no error.
-		return fmt.Errorf("%w: PostgreSQL answered %s", errSwallowed, tag.String())
+		return true, fmt.Errorf("%w: PostgreSQL answered %s", errSwallowed, tag.String())
 	}
-	return nil
+	return true, nil
 }
 
-// commitError tells a refusal by the server, after which nothing is committed, from a lost connection, after which nobody knows.
-func (tx *Tx) commitError(err error) error {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) && tx.conn.Conn().IsClosed() {
+// commitError tells a refusal by the server, after which nothing is committed, from a lost connection, after which nobody knows. A server that ends
+// the session while it commits may have committed already when it says so.
+func (tx *Tx) commitError(err error, reached bool) error {
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered && tx.conn.Conn().IsClosed() || answered && reached && pg.SeverityUnlocalized != "ERROR" {
 		return fault.Because(fault.Unavailable, err, nil,
 			"the database was lost while it committed, so the outcome is unknown; send the same request id again to learn it")
 	}
 	return fmt.Errorf("commit: %w", err)
-}
-
-// lost gives an error without a code its code when the database has let the transaction down before the commit: it is restarting, or has cut the
-// connection or a statement that took too long. Nothing is committed then.
-func (tx *Tx) lost(ctx context.Context, err error) error {
-	var f *fault.Error
-	if err == nil || ctx.Err() != nil || errors.As(err, &f) {
-		return err
-	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch {
-		case pg.Code == "25P03", pg.Code == "25P04": // idle_in_transaction_session_timeout, transaction_timeout
-		case slices.Contains([]string{"08", "53", "57"}, pg.Code[:2]): // connection_exception, insufficient_resources, operator_intervention
-		default:
-			return err
-		}
-	} else if !tx.conn.Conn().IsClosed() {
-		return err
-	}
-	return fault.Because(fault.Unavailable, err, nil, "the database could not finish it, and nothing was changed; try again")
 }
 
 // end gives the connection back. After an error it rolls back first; a connection that cannot is closed.

@@ -211,6 +211,57 @@ func TestLostConnection(t *testing.T) {
 		idle(t, d)
 	})
 
+	t.Run("ended by the server while it commits", func(t *testing.T) {
+		t.Parallel()
+		// A server that is shut down says so at whatever point it has come to, which can be after the commit: nobody says then that nothing was
+		// changed. A statement before COMMIT that it ends with is known to have changed nothing, and so is a COMMIT that it refuses.
+		d := notes(t)
+		_, err := d.Pool().Exec(t.Context(), `
+			create function linger() returns trigger language plpgsql as $$ begin
+				if new.text = 'refused' then raise exception 'not this one'; end if;
+				perform pg_sleep(20); return null; end $$;
+			create constraint trigger linger after insert on notes deferrable initially deferred for each row when (new.text <> 'quick')
+				execute function linger()`)
+		require.NoError(t, err)
+		admin := open(t, db.Config{URL: d.URL()})
+		end := func(pid uint32, at string) {
+			require.Eventually(t, func() bool {
+				var there bool
+				err := admin.Pool().QueryRow(t.Context(),
+					"select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and wait_event = 'PgSleep' and query ilike $2", pid, at).Scan(&there)
+				return err == nil && there
+			}, 10*time.Second, time.Millisecond)
+		}
+		for _, c := range []struct{ text, statement, ends, says string }{
+			{"lingers", "", "commit", "outcome is unknown"},
+			{"quick", "select pg_sleep(20)", "select%", "nothing was changed"},
+			{"refused", "", "", "not this one"},
+		} {
+			var ending sync.WaitGroup
+			runs := 0
+			_, err := d.Do(t.Context(), func(_ context.Context, tx *db.Tx) error {
+				runs++
+				pid := tx.Lib().Conn().PgConn().PID()
+				tx.AtCommit(db.RankCapacity, note, c.text)
+				if c.statement != "" {
+					tx.AtCommit(db.RankPosition, c.statement)
+				}
+				if c.ends != "" {
+					ending.Go(func() { end(pid, c.ends) })
+				}
+				return nil
+			})
+			ending.Wait()
+			require.ErrorContains(t, err, c.says, c.text)
+			require.Equal(t, 1, runs, c.text)
+			if c.ends != "" {
+				require.Equal(t, fault.Unavailable, fault.CodeOf(err))
+			}
+			require.Empty(t, noted(t, d))
+		}
+		idle(t, d)
+	})
+
 	t.Run("before it", func(t *testing.T) {
 		t.Parallel()
 		// A connection that breaks or is terminated in the middle is UNAVAILABLE with nothing changed, and so is a database that is away.
@@ -270,6 +321,45 @@ func TestLostConnection(t *testing.T) {
 		require.Empty(t, noted(t, d))
 		idle(t, d)
 	})
+}
+
+func TestReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	// A database that takes no writes is UNAVAILABLE with a sentence that says so, and nothing is changed: at the start, when migrating, and in the
+	// middle. Reads go on; and once it takes writes again so do we, though sessions were begun meanwhile.
+	d := notes(t)
+	admin := open(t, db.Config{URL: d.URL(), MaxConns: 1})
+	only := func(on string) {
+		_, err := admin.Pool().Exec(t.Context(), "do $$ begin execute format('alter database %I set default_transaction_read_only = "+on+"', current_database()); end $$")
+		require.NoError(t, err)
+	}
+	refused := func(err error) {
+		t.Helper()
+		require.Equal(t, fault.Unavailable, fault.CodeOf(err), "%v", err)
+		require.ErrorContains(t, err, "takes no writes")
+		require.ErrorContains(t, err, "nothing was changed")
+	}
+	write := func(text string) error {
+		_, err := d.Do(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			tx.AtCommit(db.RankCapacity, note, text)
+			return nil
+		})
+		return err
+	}
+	require.NoError(t, write("before"))
+	only("on")
+	_, err := db.Open(t.Context(), db.Config{URL: d.URL()})
+	refused(err)
+	refused(db.Migrate(t.Context(), d.URL(), slog.New(slog.DiscardHandler)))
+	d.Pool().Reset() // its sessions begin anew
+	refused(write("meanwhile"))
+	require.Equal(t, []string{"before"}, noted(t, d))
+	_, err = d.Pool().Exec(t.Context(), note, "meanwhile")
+	require.True(t, db.Unanswered(err))
+	refused(db.Unavailable(err))
+	only("off")
+	require.NoError(t, write("after"))
+	require.Equal(t, []string{"before", "after"}, noted(t, d))
 }
 
 func TestCallersContext(t *testing.T) {

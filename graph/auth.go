@@ -67,8 +67,11 @@ func initSocket(issuer *iam.Issuer, seen *observer) transport.WebsocketInitFunc 
 		if err != nil {
 			return refused, nil, err
 		}
-		if err := issuer.Live(ctx, who); err != nil {
+		if err := coded(ctx, issuer.Live(ctx, who)); err != nil {
 			seen.signIn(ctx, "token of a socket", lifeOf(ctx).from, err)
+			if fault.CodeOf(err) != fault.Unauthenticated {
+				refused = transport.WithWebsocketCloseCode(ctx, closeTryLater)
+			}
 			return refused, nil, err
 		}
 		lifeOf(ctx).set(who.ExpiresAt)
@@ -94,12 +97,7 @@ func sessions(issuer *iam.Issuer, secure bool, seen *observer) http.Handler {
 		token, expiresAt, err := issuer.ClaimSignIn(r.Context(), body.Secret)
 		if err != nil {
 			seen.signIn(r.Context(), "link", addressOf(r), err)
-			f := fault.From(err)
-			status := http.StatusUnauthorized
-			if f.Code != fault.Unauthenticated {
-				status = http.StatusServiceUnavailable
-			}
-			refuse(w, r, status, f)
+			refuseSignIn(w, r, err)
 			return
 		}
 		http.SetCookie(w, sessionCookie(token, secure, time.Until(expiresAt)))
@@ -108,7 +106,7 @@ func sessions(issuer *iam.Issuer, secure bool, seen *observer) http.Handler {
 	mux.HandleFunc("POST /session/end", func(w http.ResponseWriter, r *http.Request) {
 		if who, err := actor(r.Context()); err == nil {
 			if err := issuer.RevokeToken(r.Context(), who.TokenID); err != nil {
-				refuse(w, r, http.StatusServiceUnavailable, fault.New(fault.Unavailable, nil, "signing out did not work; try again"))
+				refuseSignIn(w, r, err)
 				return
 			}
 		}
@@ -125,17 +123,31 @@ func signInLinks(a *API) http.Handler {
 		if err == nil {
 			err = a.Issuer.Live(r.Context(), who)
 		}
-		if _, bearer := bearerOf(r.Header.Get("Authorization")); err != nil || !bearer || r.Method != http.MethodPost {
-			refuse(w, r, http.StatusUnauthorized, fault.From(iam.Unauthenticated()))
-			return
+		if _, bearer := bearerOf(r.Header.Get("Authorization")); err == nil && (!bearer || r.Method != http.MethodPost) {
+			err = iam.Unauthenticated()
 		}
-		secret, err := a.Issuer.SignInLink(r.Context(), who.Name)
+		var secret string
+		if err == nil {
+			secret, err = a.Issuer.SignInLink(r.Context(), who.Name)
+		}
 		if err != nil {
-			refuse(w, r, http.StatusServiceUnavailable, fault.New(fault.Unavailable, nil, "the database does not answer; try again"))
+			refuseSignIn(w, r, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, map[string]string{"secret": secret})
 	})
+}
+
+// refuseSignIn answers who can't sign in or out: what was shown does not count, or the database does not answer, which is no reason to sign in anew.
+func refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
+	f, status := fault.From(coded(r.Context(), err)), http.StatusServiceUnavailable
+	switch f.Code {
+	case fault.Unauthenticated:
+		status = http.StatusUnauthorized
+	case fault.Internal:
+		status = http.StatusInternalServerError
+	}
+	refuse(w, r, status, f)
 }
 
 func sessionCookie(value string, secure bool, life time.Duration) *http.Cookie {

@@ -85,12 +85,14 @@ func coded(ctx context.Context, err error) error {
 	var f *fault.Error
 	var g *gqlerror.Error
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &f), errors.As(err, &g):
 		return err
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return fault.Because(fault.Unavailable, err, nil, "the request took too long or was given up; a request id tells what became of it")
 	case db.Unanswered(err):
-		return fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
+		return db.Unavailable(err)
 	}
 	return fault.From(err)
 }

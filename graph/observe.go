@@ -189,7 +189,7 @@ func metrics(a *API, o *observer, next http.Handler) http.Handler {
 		case fault.Forbidden:
 			refuse(w, r, http.StatusForbidden, fault.From(err))
 		default:
-			refuse(w, r, http.StatusServiceUnavailable, fault.New(fault.Unavailable, nil, "the database does not answer; try again"))
+			refuseSignIn(w, r, err)
 		}
 	})
 }

@@ -268,9 +268,10 @@ type frame struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func (b *bundle) dial(token string, header http.Header) (*websocket.Conn, error) {
+// open opens a socket on which nothing was said yet.
+func (b *bundle) open(subprotocol string, header http.Header) (*websocket.Conn, error) {
 	conn, resp, err := websocket.Dial(b.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/graphql", &websocket.DialOptions{
-		Subprotocols: []string{"graphql-transport-ws"}, HTTPHeader: header,
+		Subprotocols: []string{subprotocol}, HTTPHeader: header,
 	})
 	if err != nil {
 		return nil, err
@@ -280,6 +281,21 @@ func (b *bundle) dial(token string, header http.Header) (*websocket.Conn, error)
 	}
 	b.Cleanup(func() { _ = conn.CloseNow() })
 	conn.SetReadLimit(8 << 20)
+	return conn, nil
+}
+
+func (b *bundle) raw(subprotocol string) *websocket.Conn {
+	b.Helper()
+	conn, err := b.open(subprotocol, nil)
+	require.NoError(b, err)
+	return conn
+}
+
+func (b *bundle) dial(token string, header http.Header) (*websocket.Conn, error) {
+	conn, err := b.open("graphql-transport-ws", header)
+	if err != nil {
+		return nil, err
+	}
 	init := frame{Type: "connection_init"}
 	if token != "" {
 		init.Payload, err = json.Marshal(object{"Authorization": "Bearer " + token})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +30,11 @@ const (
 	closeUnauthorized  = 4401 // no valid token at the beginning: connecting again with the same one is pointless
 	closeExpired       = 4403 // the token ended while the socket was open: sign in again and resume
 	closeNoSubprotocol = 4406
+	closeSilent        = 4408 // no connection_init within the time for it
+	closeTaken         = 4409 // an operation under the id of one that runs
+	closeTwice         = 4429 // a second connection_init
 	closeGoingAway     = 1012 // the server restarts: come back
+	closeTryLater      = 1013 // the database does not answer: come back
 )
 
 // sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
@@ -62,6 +65,7 @@ type socket struct {
 	stopping context.Context //nolint:containedctx // says whether the process stops
 	open     *sync.WaitGroup
 	life     *life
+	names    names
 
 	mu        sync.Mutex
 	timer     *time.Timer
@@ -89,17 +93,15 @@ func (c *socket) NextReader() (int, io.Reader, error) {
 		}
 		return int(kind), nil, err
 	}
-	c.check(data)
-	return int(kind), bytes.NewReader(data), nil
-}
-
-// check sees whether a message is the protocol's, since gqlgen ends the socket the same way as when all is well.
-func (c *socket) check(data []byte) {
-	var m struct{ ID, Type string }
-	known := json.Unmarshal(data, &m) == nil && slices.Contains([]string{"connection_init", "subscribe", "complete", "ping", "pong"}, m.Type)
+	data, known, no := c.names.read(data)
+	if no.code != 0 {
+		_ = c.WriteClose(no.code, no.reason)
+		return int(kind), nil, transport.ErrWebsocketClosed
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.malformed = !known
+	c.malformed = !known // gqlgen ends the socket over it the same way as when all is well
+	c.mu.Unlock()
+	return int(kind), bytes.NewReader(data), nil
 }
 
 // WriteJSON writes a message within the bound; a peer that does not take it is cut off, and resumes by its cursor.
@@ -107,6 +109,9 @@ func (c *socket) WriteJSON(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
+	}
+	if data = c.names.write(data); data == nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, writeBound)
 	defer cancel()
@@ -121,6 +126,9 @@ func (c *socket) WriteJSON(v any) error {
 func (c *socket) WriteClose(code int, message string) error {
 	if c.conn.Subprotocol() != subprotocol {
 		code, message = closeNoSubprotocol, "speak "+subprotocol
+	}
+	if message == "connection initialisation timeout" { // gqlgen's words
+		code = closeSilent
 	}
 	if code == transport.WebsocketCloseNormalClosure {
 		switch {

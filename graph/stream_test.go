@@ -219,13 +219,7 @@ func TestSubscriptions(t *testing.T) {
 	t.Run("Without a token a socket is closed with 4401", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/graphql",
-			&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
-		require.NoError(t, err)
-		if resp.Body != nil {
-			_ = resp.Body.Close()
-		}
-		t.Cleanup(func() { _ = conn.CloseNow() })
+		conn := b.raw("graphql-transport-ws")
 		require.NoError(t, wsjson.Write(t.Context(), conn, frame{Type: "connection_init"}))
 		require.Equal(t, websocket.StatusCode(4401), (&stream{b: b, conn: conn}).closed())
 	})
@@ -240,13 +234,7 @@ func TestSubscriptions(t *testing.T) {
 			require.Equal(t, websocket.StatusCode(4400), (&stream{b: b, conn: conn}).closed(), text[:min(len(text), 20)])
 		}
 		for _, text := range []string{"hello", `{"type":"connection_init","payload":5}`, `{"type":"connection_init","payload":"x"}`} {
-			conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/graphql",
-				&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
-			require.NoError(t, err)
-			if resp.Body != nil {
-				_ = resp.Body.Close()
-			}
-			t.Cleanup(func() { _ = conn.CloseNow() })
+			conn := b.raw("graphql-transport-ws")
 			require.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
 			require.Equal(t, websocket.StatusCode(4400), (&stream{b: b, conn: conn}).closed(), text)
 		}
@@ -255,12 +243,7 @@ func TestSubscriptions(t *testing.T) {
 	t.Run("The legacy subprotocol is refused", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		conn, resp, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-ws"}})
-		require.NoError(t, err)
-		if resp.Body != nil {
-			_ = resp.Body.Close()
-		}
-		t.Cleanup(func() { _ = conn.CloseNow() })
+		conn := b.raw("graphql-ws")
 		require.Equal(t, websocket.StatusCode(4406), (&stream{b: b, conn: conn}).closed())
 	})
 

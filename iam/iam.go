@@ -128,7 +128,7 @@ func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, 
 		       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation)`,
 		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.tenant, &k.roles, &k.relations)
 	if err != nil && db.Unanswered(err) {
-		return known{}, fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
+		return known{}, db.Unavailable(err)
 	}
 	if err != nil {
 		return known{}, fmt.Errorf("decide: %w", err)

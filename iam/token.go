@@ -44,17 +44,25 @@ func NewIssuer(d *db.DB, key ed25519.PrivateKey) *Issuer {
 func (i *Issuer) Issue(ctx context.Context, principal string, life time.Duration) (token string, expiresAt time.Time, err error) {
 	jti := id.New(id.Token)
 	_, err = i.db.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if _, err := tx.Exec(ctx, `insert into principals (name) values ($1) on conflict do nothing`, principal); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, `
-			insert into api_tokens (jti, principal, expires_at) values ($1, $2, now() + $3) returning expires_at`, jti, principal, life).Scan(&expiresAt)
+		expiresAt, err = recordTx(ctx, tx, jti, principal, life)
+		return err
 	})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("record the token: %w", err)
+		return "", time.Time{}, err
 	}
 	token, err = i.sign(principal, jti, expiresAt)
 	return token, expiresAt, err
+}
+
+func recordTx(ctx context.Context, tx *db.Tx, jti, principal string, life time.Duration) (expiresAt time.Time, err error) {
+	if _, err := tx.Exec(ctx, `insert into principals (name) values ($1) on conflict do nothing`, principal); err != nil {
+		return time.Time{}, fmt.Errorf("record the token: %w", err)
+	}
+	if err := tx.QueryRow(ctx, `
+		insert into api_tokens (jti, principal, expires_at) values ($1, $2, now() + $3) returning expires_at`, jti, principal, life).Scan(&expiresAt); err != nil {
+		return time.Time{}, fmt.Errorf("record the token: %w", err)
+	}
+	return expiresAt, nil
 }
 
 func (i *Issuer) sign(principal, jti string, expiresAt time.Time) (string, error) {
@@ -171,17 +179,27 @@ func (i *Issuer) SignInLink(ctx context.Context, principal string) (string, erro
 // ClaimSignIn turns the link's secret into a session token for the browser's cookie. A secret that is unknown, used or late is UNAUTHENTICATED.
 func (i *Issuer) ClaimSignIn(ctx context.Context, secret string) (token string, expiresAt time.Time, err error) {
 	sum := sha256.Sum256([]byte(secret))
+	jti := id.New(id.Token)
 	var principal string
-	err = i.db.Pool().QueryRow(ctx, `
-		update sign_in_links set used_at = now() where hash = $1 and used_at is null and expires_at > now() returning principal`, sum[:]).Scan(&principal)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", time.Time{}, fault.New(fault.Unauthenticated, nil,
-			"this sign-in link was used, has expired or is not ours; make a new one with `better-compute sign-in`")
-	}
+	// In one transaction: a link whose token could not be recorded is not used up.
+	_, err = i.db.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
+		err := tx.QueryRow(ctx, `
+			update sign_in_links set used_at = now() where hash = $1 and used_at is null and expires_at > now() returning principal`, sum[:]).Scan(&principal)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fault.New(fault.Unauthenticated, nil,
+				"this sign-in link was used, has expired or is not ours; make a new one with `better-compute sign-in`")
+		}
+		if err != nil {
+			return fmt.Errorf("claim the sign-in link: %w", err)
+		}
+		expiresAt, err = recordTx(ctx, tx, jti, principal, SessionLife)
+		return err
+	})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("claim the sign-in link: %w", err)
+		return "", time.Time{}, err
 	}
-	return i.Issue(ctx, principal, SessionLife)
+	token, err = i.sign(principal, jti, expiresAt)
+	return token, expiresAt, err
 }
 
 // GrantTx gives the principal a role in a tenant; an empty tenant means every one.

@@ -206,7 +206,7 @@ func explain(err error) error {
 		return fault.Because(fault.InvalidState, err, fault.Details{"sqlState": pg.Code}, "the database refused what serve needs: %s; see --database-url and the rights of its role", pg.Message)
 	}
 	if db.Unanswered(err) {
-		return fault.Because(fault.Unavailable, err, nil, "the database does not answer, or takes no writes: %s", err)
+		return db.Unavailable(err)
 	}
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fault.Because(fault.InvalidState, err, nil, "%s cannot be used: %s; run serve as the user that owns the data directory, or choose another by --data-dir", file.Path, file.Err)
