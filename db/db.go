@@ -78,8 +78,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err := pool.QueryRow(ctx, "select current_setting('server_version_num')::int, current_setting('transaction_read_only')::bool").
 		Scan(&version, &readOnly); err != nil {
 		pool.Close()
-		return nil, fault.Because(fault.Unavailable, err, nil,
-			"the database does not answer; check that it runs and that its address and the role's rights are right")
+		return nil, unopened(err)
 	}
 	if version < oldestServer {
 		pool.Close()
@@ -113,9 +112,7 @@ func onlyReads(conn *pgx.Conn) bool {
 func poolConfig(c Config) (*pgxpool.Config, error) {
 	pc, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
-		// The parser's text can hold the password, so it is not passed on.
-		return nil, fault.New(fault.InvalidInput, fault.Details{"argument": "database-url"},
-			"the database URL cannot be read; write it like postgres://role@host/database")
+		return nil, unreadable()
 	}
 	pc.MaxConns = orDefault(c.MaxConns, 20)
 	pc.MaxConnIdleTime = 10 * time.Minute
@@ -136,8 +133,16 @@ func poolConfig(c Config) (*pgxpool.Config, error) {
 		})
 		return nil
 	}
-	// A session that was begun while the database only read would go on to read only for as long as it lives.
-	pc.AfterRelease = func(conn *pgx.Conn) bool { return !onlyReads(conn) }
+	// A session that was begun while the database only read would go on to read only for as long as it lives, so it is used once.
+	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
+		if !onlyReads(conn) {
+			return true, nil
+		}
+		data := conn.PgConn().CustomData()
+		_, used := data["used"]
+		data["used"] = true
+		return !used, nil
+	}
 	return pc, nil
 }
 

@@ -45,6 +45,21 @@ func Unavailable(err error) *fault.Error {
 	return fault.Because(fault.Unavailable, err, nil, "the database does not answer; try again")
 }
 
+// unopened is the answer to who could not connect. A server that answered says itself why it did not let us in, and never shows the password.
+func unopened(err error) *fault.Error {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && !Unanswered(pg) {
+		return fault.Because(fault.InvalidState, err, fault.Details{"sqlState": pg.Code},
+			"the database did not let us in: %s; check the role, its password and the database's name in --database-url", pg.Message)
+	}
+	return fault.Because(fault.Unavailable, err, nil, "the database does not answer; check that it runs and that its address is right")
+}
+
+// unreadable is the answer to a URL that is none. The parser's text can hold the password, so it is not passed on.
+func unreadable() *fault.Error {
+	return fault.New(fault.InvalidInput, fault.Details{"argument": "database-url"},
+		"the database URL cannot be read; write it like postgres://role@host/database")
+}
+
 const takesNoWrites = "the database takes no writes now, since it is a standby or set to read only; nothing was changed; try again when it does"
 
 func retryable(err error) bool {

@@ -16,8 +16,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
-
-	"github.com/better-compute/better-compute/fault"
 )
 
 //go:embed migrations/*.sql
@@ -35,7 +33,7 @@ const migrationLock = 0x6263_6d69_6772_6174 // "bcmigrat"
 func Migrate(ctx context.Context, url string, log *slog.Logger) error {
 	pc, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return fault.New(fault.InvalidInput, fault.Details{"argument": "database-url"}, "the database URL cannot be read")
+		return unreadable()
 	}
 	pc.MaxConns = 2
 	pc.ConnConfig.RuntimeParams["lock_timeout"] = "2000"
@@ -97,7 +95,7 @@ func migrateOnce(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) erro
 func lockMigrations(ctx context.Context, c *pgx.ConnConfig) (unlock func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
-		return nil, fault.Because(fault.Unavailable, err, nil, "the database does not answer; check that it runs and that its address is right")
+		return nil, unopened(err)
 	}
 	unlock = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -321,6 +322,34 @@ func TestLostConnection(t *testing.T) {
 		require.Empty(t, noted(t, d))
 		idle(t, d)
 	})
+}
+
+func TestNotLetIn(t *testing.T) {
+	t.Parallel()
+	// A server that answers and lets nobody in says why, to who opens it and who migrates it; one that is not there does not answer.
+	d := dbtest.New(t)
+	at := func(change func(u *url.URL)) string {
+		u, err := url.Parse(dbtest.URL(d))
+		require.NoError(t, err)
+		change(u)
+		return u.String()
+	}
+	for _, c := range []struct {
+		url, says string
+		code      fault.Code
+	}{
+		{at(func(u *url.URL) { u.Path = "/no_such_database" }), "no_such_database", fault.InvalidState},
+		{at(func(u *url.URL) { u.User = url.UserPassword("no_such_role", "my-secret") }), "no_such_role", fault.InvalidState},
+		{"postgres://x:my-secret@127.0.0.1:1/x", "does not answer", fault.Unavailable},
+		{"postgres://x:my-secret@@::/x", "write it like", fault.InvalidInput},
+	} {
+		_, err := db.Open(t.Context(), db.Config{URL: c.url})
+		for _, err := range []error{err, db.Migrate(t.Context(), c.url, slog.New(slog.DiscardHandler))} {
+			require.Equal(t, c.code, fault.CodeOf(err), "%v", err)
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), "my-secret")
+		}
+	}
 }
 
 func TestReadOnlyDatabase(t *testing.T) {
