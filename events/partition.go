@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,16 +17,21 @@ import (
 
 // Maintenance keeps the log's partitions, one a month: those to come are made ahead, those that retention lets go are dropped whole.
 type Maintenance struct {
-	db  *db.DB
-	log *slog.Logger
+	db       *db.DB
+	log      *slog.Logger
+	patience time.Duration
 }
+
+// detachPatience is how long a month that is being removed waits for the transactions that began before. It is longer than what others wait for a
+// lock: nobody waits behind it, and a report or a backup that was on its way takes its time.
+const detachPatience = 2 * time.Minute
 
 // NewMaintenance makes one. log may be nil.
 func NewMaintenance(d *db.DB, log *slog.Logger) *Maintenance {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Maintenance{db: d, log: log}
+	return &Maintenance{db: d, log: log, patience: detachPatience}
 }
 
 // monthsAhead is how many months beside the running one have their partition.
@@ -105,7 +111,7 @@ func (m *Maintenance) Retain(ctx context.Context, olderThan time.Duration) error
 		return fault.Invalid("olderThan", "must not be negative", 0)
 	}
 	c := m.db.Pool().Config().ConnConfig
-	c.RuntimeParams["lock_timeout"] = "2000"
+	c.RuntimeParams["lock_timeout"] = strconv.FormatInt(m.patience.Milliseconds(), 10)
 	c.RuntimeParams["statement_timeout"] = "0"
 	c.RuntimeParams["application_name"] = "better-compute retention"
 	conn, err := pgx.ConnectConfig(ctx, c)
