@@ -4,6 +4,7 @@ package graph
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/db"
@@ -31,7 +32,12 @@ type API struct {
 	// Slog takes what goes wrong on our side.
 	Slog *slog.Logger
 
-	fleets fleets
+	// MaxWatched is how many nodes one nodeChanges watches, of which it keeps the ids; 0 means 200,000. All of the process's together watch ten times
+	// as many.
+	MaxWatched int
+
+	fleets  fleets
+	watched atomic.Int64
 }
 
 // Query gives the queries' resolvers.

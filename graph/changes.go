@@ -23,6 +23,9 @@ const (
 	catchUp = 250 * time.Millisecond
 	// lookAnew is how often a stream looks for what changed without an event that its tenant sees.
 	lookAnew = 5 * time.Second
+	// maxWatched is how many nodes one subscriber watches, and manyWatched how many times that all of them.
+	maxWatched  = 200_000
+	manyWatched = 10
 	// patience is how long a stream waits for a database that does not answer.
 	patience = 30 * time.Second
 )
@@ -83,6 +86,7 @@ type watch struct {
 	asOf  events.Cursor   // all that was to be told up to here has been
 	due   time.Time       // no batch before
 	first bool            // the next batch is the first
+	held  int             // how many nodes are counted as watched by it
 	look  time.Time       // when to look for changes without an event
 }
 
@@ -116,6 +120,7 @@ func (w *watch) run(ctx context.Context, out chan<- *NodeChangeBatch) error {
 	// A token's end is known ahead; that it was revoked, the follower asks now and then.
 	ctx, cancel := context.WithDeadlineCause(ctx, w.who.ExpiresAt, iam.Unauthenticated())
 	defer cancel()
+	defer func() { w.api.watched.Add(int64(-w.held)) }()
 	if err := endure(ctx, func() error { return w.begin(ctx) }); err != nil {
 		return ended(ctx, err)
 	}
@@ -154,7 +159,7 @@ func (w *watch) begin(ctx context.Context) error {
 	if w.mark, err = w.api.Nodes.SightMark(ctx, w.tenant); err != nil {
 		return err
 	}
-	if w.known, err = w.api.Nodes.MatchingIDs(ctx, w.tenant, w.filter); err != nil {
+	if w.known, err = w.matching(ctx); err != nil {
 		return err
 	}
 	head, err := events.Head(ctx, w.api.DB.Pool())
@@ -169,6 +174,31 @@ func (w *watch) begin(ctx context.Context) error {
 	w.head, w.first = head.Position, true
 	w.due, w.look = time.Now().Add(catchUp), time.Now().Add(lookAnew)
 	return nil
+}
+
+// matching reads which nodes are watched, unless they are too many to keep in memory.
+func (w *watch) matching(ctx context.Context) (map[string]bool, error) {
+	most := w.api.MaxWatched
+	if most == 0 {
+		most = maxWatched
+	}
+	ids, err := w.api.Nodes.MatchingIDs(ctx, w.tenant, w.filter, most+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > most {
+		return nil, fault.New(fault.ResourceExhausted, fault.Details{"limit": most},
+			"more than %d nodes match, which is more than one stream watches; narrow the filter, or follow nodeEvents", most)
+	}
+	if more := len(ids) - w.held; more > 0 {
+		if all := w.api.watched.Add(int64(more)); all > int64(most)*manyWatched {
+			w.api.watched.Add(int64(-more))
+			return nil, fault.New(fault.ResourceExhausted, fault.Details{"limit": most * manyWatched, "retryAfterMs": 30_000},
+				"this server watches as many nodes as it can; narrow the filter, or come back later")
+		}
+		w.held = len(ids)
+	}
+	return ids, nil
 }
 
 // gather takes events until there is something to tell and a batch is due. However often a node changes meanwhile, it is one entry.
@@ -206,7 +236,7 @@ func (w *watch) lookAnew(ctx context.Context) error {
 		return err
 	}
 	if mark != w.mark {
-		now, err := w.api.Nodes.MatchingIDs(ctx, w.tenant, w.filter)
+		now, err := w.matching(ctx)
 		if err != nil {
 			return err
 		}

@@ -306,6 +306,31 @@ func TestNodeChanges(t *testing.T) {
 		require.Equal(t, "UNAUTHENTICATED", s.refusal())
 	})
 
+	t.Run("What more nodes match than a stream keeps in memory is refused with a code, and so is what many streams together watch", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.api.MaxWatched = 3
+		n := b.node()
+		b.node()
+		b.node()
+		after := b.list(nil).asOf
+		b.control("nodeCordon", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeCordon")
+		watching := make([]*stream, 10)
+		for i := range watching {
+			watching[i] = b.subscribe(nodeChanges, object{"t": "acme", "after": after})
+			changed, _ := ids(watching[i].event("nodeChanges"))
+			require.Equal(t, []string{n}, changed)
+		}
+		one := object{"t": "acme", "after": after, "f": object{"nodeIds": []string{n}}}
+		require.Equal(t, "RESOURCE_EXHAUSTED", b.subscribe(nodeChanges, one).refusal(), "30 are watched already")
+		b.node()
+		require.Equal(t, "RESOURCE_EXHAUSTED", b.subscribe(nodeChanges, object{"t": "acme", "after": after}).refusal(), "4 nodes")
+		require.NoError(t, watching[0].conn.CloseNow())
+		require.Eventually(t, func() bool {
+			return !strings.Contains(string(b.subscribe(nodeChanges, one).next().Payload), "RESOURCE_EXHAUSTED")
+		}, 20*time.Second, 50*time.Millisecond, "there is room again")
+	})
+
 	t.Run("Refusals", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -22,6 +22,13 @@ const (
 	// recheckReader and recheckIdle are how old the answer may be whether a subscriber may still read, when something is given out and when not.
 	recheckReader = time.Second
 	recheckIdle   = 5 * time.Second
+	// recountShare bounds what a summary costs: it is not counted again for so many times as long as its counting took.
+	recountShare = 10
+	// countedAtOnce is how many summaries the process counts at the same moment.
+	countedAtOnce = 4
+	// maxFleets and maxFleetsOfOne are how many different summaries are followed in the process and by one tenant: each is counted again and again.
+	maxFleets      = 256
+	maxFleetsOfOne = 32
 )
 
 // FleetSummary counts the nodes that the tenant sees.
@@ -74,12 +81,15 @@ func (s subscriptions) FleetSummary(ctx context.Context, tenantID string, filter
 
 // fleets are the summaries that somebody follows, one for each tenant and filter: they are counted once for all who ask the same.
 type fleets struct {
-	mu sync.Mutex
-	by map[string]*fleet
+	mu    sync.Mutex
+	by    map[string]*fleet
+	slots chan struct{} // of those who count
 }
 
 // fleet is one of them. It is counted while it has readers.
 type fleet struct {
+	tenant  string
+	slots   chan struct{}
 	readers int                // under the lock of fleets
 	stop    context.CancelFunc // of the counting
 
@@ -101,10 +111,13 @@ func (fs *fleets) join(ctx context.Context, a *API, tenant string, filter *node.
 	f = fs.by[key]
 	if f == nil {
 		if fs.by == nil {
-			fs.by = map[string]*fleet{}
+			fs.by, fs.slots = map[string]*fleet{}, make(chan struct{}, countedAtOnce)
+		}
+		if err := fs.room(tenant); err != nil {
+			return nil, nil, err
 		}
 		counting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		f = &fleet{news: make(chan struct{}), stop: cancel}
+		f = &fleet{tenant: tenant, slots: fs.slots, news: make(chan struct{}), stop: cancel}
 		fs.by[key] = f
 		go func() {
 			err := f.count(counting, a, tenant, filter)
@@ -114,6 +127,21 @@ func (fs *fleets) join(ctx context.Context, a *API, tenant string, filter *node.
 	}
 	f.readers++
 	return f, func() { fs.leave(key, f) }, nil
+}
+
+// room says whether one more summary may be followed.
+func (fs *fleets) room(tenant string) error {
+	ofOne := 0
+	for _, f := range fs.by {
+		if f.tenant == tenant {
+			ofOne++
+		}
+	}
+	if ofOne < maxFleetsOfOne && len(fs.by) < maxFleets {
+		return nil
+	}
+	return fault.New(fault.ResourceExhausted, fault.Details{"limit": maxFleetsOfOne, "retryAfterMs": recountAnyway.Milliseconds()},
+		"too many different summaries are followed; a tenant has at most %d at once: ask for one that is followed already, or end one", maxFleetsOfOne)
 }
 
 func (fs *fleets) leave(key string, f *fleet) {
@@ -165,9 +193,17 @@ func (f *fleet) count(ctx context.Context, a *API, tenant string, filter *node.F
 
 func (f *fleet) countWith(ctx context.Context, a *API, tenant string, filter *node.Filter, follower *events.Follower) error {
 	for {
-		again := time.Now().Add(recountEvery)
+		var again time.Time
 		if err := endure(ctx, func() error {
+			select {
+			case f.slots <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			began := time.Now()
 			s, err := a.Nodes.Summary(ctx, tenant, filter)
+			again = began.Add(max(recountEvery, recountShare*time.Since(began)))
+			<-f.slots
 			if err == nil {
 				f.publish(s, nil)
 			}

@@ -2,10 +2,12 @@ package graph_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket/wsjson"
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/db"
@@ -125,6 +127,24 @@ func TestFleetSummary(t *testing.T) {
 		require.Equal(t, "UNAUTHENTICATED", s.refusal())
 		b.control("nodeCordon", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeCordon")
 		require.Equal(t, 1.0, other.event("fleetSummary")["cordoned"])
+	})
+
+	t.Run("A tenant follows 32 different summaries at once, and one more is refused until one ends", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		const query = `subscription($f: NodeFilter) { fleetSummary(tenantId: "acme", filter: $f) { total } }`
+		conn, err := b.dial(b.token, nil)
+		require.NoError(t, err)
+		for i := range 32 {
+			b.subscribeOn(conn, fmt.Sprint(i), query, object{"f": object{"text": fmt.Sprint(i)}}).event("fleetSummary")
+		}
+		require.Equal(t, "RESOURCE_EXHAUSTED", b.subscribe(query, object{"f": object{"text": "one more"}}).refusal())
+		b.subscribe(query, object{"f": object{"text": "7"}}).event("fleetSummary") // the same as another's costs nothing
+		require.NoError(t, wsjson.Write(t.Context(), conn, frame{ID: "3", Type: "complete"}))
+		require.Eventually(t, func() bool {
+			f := b.subscribe(query, object{"f": object{"text": "one more"}}).next()
+			return !strings.Contains(string(f.Payload), "RESOURCE_EXHAUSTED")
+		}, 20*time.Second, 20*time.Millisecond)
 	})
 
 	t.Run("Readers that come and go leave nothing that counts on", func(t *testing.T) {

@@ -73,7 +73,10 @@ func TakeCensus(ctx context.Context, q db.Querier) ([]Census, error) {
 	return out, nil
 }
 
-// DrainCount is how many drains there are in each state, and how old the oldest is that runs; zero when none does.
+// DrainsWithin is how far back ended drains are counted: their table only grows.
+const DrainsWithin = time.Hour
+
+// DrainCount is how many drains run, how many ended in which way within [DrainsWithin], and how old the oldest is that runs; zero when none does.
 type DrainCount struct {
 	States map[DrainState]int
 	Oldest time.Duration
@@ -83,15 +86,18 @@ type DrainCount struct {
 	OverdueCordons int
 }
 
-// CountDrains counts the drains, and the cordons that are overdue, in one statement. Every state is there, also one that no drain is in.
+// CountDrains counts the drains, of which it reads no row of those that ended before, and the cordons that are overdue, in one statement. Every state
+// is there, also one that no drain is in.
 func CountDrains(ctx context.Context, q db.Querier) (DrainCount, error) {
 	c := DrainCount{States: map[DrainState]int{Draining: 0, Drained: 0, Cancelled: 0}}
 	rows, err := q.Query(ctx, `
-		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at) filter (where state = 'DRAINING')), 0)::float8,
-		       count(*) filter (where state = 'DRAINING' and deadline <= clock_timestamp()), 0
-		from node_drains group by state
+		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at)), 0)::float8,
+		       count(*) filter (where deadline <= clock_timestamp()), 0
+		from node_drains where state = 'DRAINING' group by state
 		union all
-		select '', 0, 0, 0, (select count(*) from nodes where cordon_until <= clock_timestamp() and deleted_at is null)`)
+		select state, count(*), 0, 0, 0 from node_drains where ended_at > now() - $1::interval group by state
+		union all
+		select '', 0, 0, 0, (select count(*) from nodes where cordon_until <= clock_timestamp() and deleted_at is null)`, DrainsWithin)
 	if err != nil {
 		return c, fmt.Errorf("count the drains: %w", err)
 	}

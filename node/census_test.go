@@ -77,14 +77,14 @@ func TestCensus(t *testing.T) {
 	require.Equal(t, 5, got[with(connected, node.PlaceableForNone)])
 }
 
-// Every state is counted, also one that no drain is in; only a running drain has an age.
+// Every state is counted, also one that no drain is in; only a running drain has an age, and one that ended over an hour ago counts no more.
 func TestCountDrains(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	c, err := node.CountDrains(t.Context(), b.db.Pool())
 	require.NoError(t, err)
 	require.Equal(t, node.DrainCount{States: map[node.DrainState]int{node.Draining: 0, node.Drained: 0, node.Cancelled: 0}}, c)
-	for i, state := range []string{"DRAINING", "DRAINING", "DRAINED"} {
+	for i, state := range []string{"DRAINING", "DRAINING", "DRAINED", "CANCELLED", "DRAINED"} {
 		var nodeID string
 		b.do(func(ctx context.Context, tx *db.Tx) error {
 			n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu", By: "test"})
@@ -94,11 +94,11 @@ func TestCountDrains(t *testing.T) {
 			return err
 		})
 		b.exec(`insert into node_drains (id, node_id, state, by, started_at, ended_at, confirmed_by_node)
-			values ($1, $2, $3, 'alex', now() - $4 * interval '1 hour', case when $3 <> 'DRAINING' then now() end, case when $3 = 'DRAINED' then false end)`,
+			values ($1, $2, $3, 'alex', now() - $4 * interval '1 hour', case when $3 <> 'DRAINING' then now() - greatest($4 - 3, 0) * interval '40 minutes' end, case when $3 = 'DRAINED' then false end)`,
 			id.New(id.Drain), nodeID, state, i+1)
 	}
 	c, err = node.CountDrains(t.Context(), b.db.Pool())
 	require.NoError(t, err)
-	require.Equal(t, map[node.DrainState]int{node.Draining: 2, node.Drained: 1, node.Cancelled: 0}, c.States)
+	require.Equal(t, map[node.DrainState]int{node.Draining: 2, node.Drained: 1, node.Cancelled: 1}, c.States)
 	require.InDelta(t, (2 * time.Hour).Seconds(), c.Oldest.Seconds(), 60)
 }

@@ -186,6 +186,11 @@ const placeableSQL = `case when n.provision_state <> 'ADOPTED' or n.cordoned or 
 	             then 'ONE_TENANT' else 'NONE' end
 	 from node_reasons r where r.node_id = n.id) end`
 
+// heldSQL is whether the node has one of the reasons, by the names under which the tenant reads them: of another's dedication, only that there is one.
+const heldSQL = `exists (select from node_reasons r where r.node_id = n.id and (case
+	when seen.owned or not starts_with(r.reason, '` + PrefixDedicated + `') or r.reason = '` + PrefixDedicated + `' || @tenant then r.reason
+	else '` + dedicatedToOther + `' end) = any(?))`
+
 // drainingSQL is whether a drain runs on the node.
 const drainingSQL = `exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING')`
 
@@ -206,13 +211,13 @@ func (f *Filter) where(q *query) {
 	among(q, f.PlaceableFor, placeableSQL+" = any(?)")
 	has(q, f.DedicatedTo, `exists (select from node_reasons r where r.node_id = n.id and r.reason = '`+PrefixDedicated+`' || ?::text
 		and (seen.owned or ?::text = @tenant))`)
-	among(q, f.Reasons, "exists (select from node_reasons r where r.node_id = n.id and r.reason = any(?) and seen.owned)")
+	among(q, f.Reasons, heldSQL)
 	taints := make([]string, len(f.Taints))
 	for i, key := range f.Taints {
 		taints[i] = PrefixTaint + key
 	}
 	if f.Taints != nil {
-		among(q, taints, "exists (select from node_reasons r where r.node_id = n.id and r.reason = any(?) and seen.owned)")
+		among(q, taints, heldSQL)
 	}
 	for _, m := range f.Labels {
 		values := q.arg(m.Values)

@@ -197,9 +197,13 @@ func (n *Node) OutSince() *time.Time {
 	return oldest
 }
 
-// StatusSentence says in words why the node is out; "in service" when it is not. now is for the words about how long.
+// StatusSentence says in words why the node is out, and first that it was drained for that; "in service" when it is not. now is for the words about how long.
 func (n *Node) StatusSentence(now time.Time) string {
-	because := n.blocked(now)
+	var because []string
+	if d := n.Drain(); d != nil && d.State == Drained {
+		because = append(because, "drained "+Ago(now.Sub(*d.EndedAt)))
+	}
+	because = append(because, n.blocked(now)...)
 	for _, r := range n.Reasons {
 		if to, ok := strings.CutPrefix(r.Name, PrefixDedicated); ok {
 			because = append(because, "only for "+to)

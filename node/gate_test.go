@@ -96,6 +96,23 @@ func TestGateBlocks(t *testing.T) {
 	}
 }
 
+// A drained node says so as long as the cordon of that drain holds; a running drain is a reason like others, a cancelled one is none.
+func TestDrainedInSentence(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := func(d time.Duration) *time.Time { t := now.Add(-d); return &t }
+	n := ready()
+	n.Cordon = &node.Cordon{By: "alex", Reason: "replace PSU", At: now.Add(-20 * time.Minute)}
+	n.LastDrain = &node.Drain{State: node.Drained, StartedAt: *at(20 * time.Minute), EndedAt: at(5 * time.Minute)}
+	require.Equal(t, "drained 5 min ago; cordoned by alex 20 min ago: replace PSU", n.StatusSentence(now))
+	n.LastDrain.State = node.Cancelled
+	require.Equal(t, "cordoned by alex 20 min ago: replace PSU", n.StatusSentence(now))
+	n.LastDrain.State, n.Cordon.At = node.Drained, now.Add(-time.Minute)
+	require.Equal(t, "cordoned by alex 1 min ago: replace PSU", n.StatusSentence(now), "another cordon than the drain's")
+	n.Cordon = nil
+	require.Equal(t, "in service", n.StatusSentence(now))
+}
+
 // A machine whose clock is off waits for it, and the sentence says both.
 func TestClockInSentence(t *testing.T) {
 	t.Parallel()

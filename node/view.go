@@ -23,6 +23,9 @@ type View struct {
 	place string // in the list that it was read for: the key that sorts
 }
 
+// dedicatedToOther is a dedication to another tenant, before tenants that do not own the node.
+const dedicatedToOther = "taint:dedicated"
+
 // reduce cuts from a guest's view the owner's words, names and own labels: it learns that and since when the node is out, not by whom or why in the
 // owner's words, and of another tenant's dedication only that there is one.
 func (v *View) reduce() {
@@ -43,7 +46,7 @@ func (v *View) reduce() {
 	for i := range r.Reasons {
 		reason := &r.Reasons[i]
 		if to, ok := strings.CutPrefix(reason.Name, PrefixDedicated); ok && to != v.Seer {
-			reason.Name = strings.TrimSuffix(PrefixDedicated, "=")
+			reason.Name = dedicatedToOther
 		}
 		reason.By, reason.Message = "", ""
 	}

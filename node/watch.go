@@ -25,10 +25,12 @@ func (s *Store) Matching(ctx context.Context, tenant string, f *Filter, ids []st
 	return out, nil
 }
 
-// MatchingIDs gives the ids of all nodes that the tenant sees now and that the filter lets through, and of each whether the tenant owns it.
-func (s *Store) MatchingIDs(ctx context.Context, tenant string, f *Filter) (map[string]bool, error) {
+// MatchingIDs gives the ids of the nodes that the tenant sees now and that the filter lets through, and of each whether the tenant owns it; no more
+// of them than most.
+func (s *Store) MatchingIDs(ctx context.Context, tenant string, f *Filter, most int) (map[string]bool, error) {
 	q := f.query(tenant)
-	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+allSeenNodes+q.where(), q.args)
+	limit := q.arg(most)
+	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+allSeenNodes+q.where()+" limit "+limit, q.args)
 	if err != nil {
 		return nil, fmt.Errorf("read which nodes match: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,7 @@ func checkDevices(uuids []string) error {
 	seen := make(map[string]bool, len(uuids))
 	for _, uuid := range uuids {
 		switch {
-		case uuid == "" || len(uuid) > maxUUID || !utf8.ValidString(uuid) || strings.ContainsFunc(uuid, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		case uuid == "" || len(uuid) > maxUUID || !utf8.ValidString(uuid) || strings.ContainsFunc(uuid, func(r rune) bool { return r <= ' ' || unicode.IsControl(r) }):
 			return fault.Invalid("devices", "must be the hardware ids of devices of the node, up to 128 characters each", len(uuid))
 		case seen[uuid]:
 			return fault.Invalid("devices", "must name each device once", 0)
