@@ -29664,14 +29664,14 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 }
 
 func (ec *executionContext) unmarshalNCertificateState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐCertificateState(ctx context.Context, v any) (pki.CertificateState, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := pki.CertificateState(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCertificateState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐCertificateState(ctx context.Context, sel ast.SelectionSet, v pki.CertificateState) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CertificateState!")
 	}
@@ -29735,14 +29735,14 @@ func (ec *executionContext) marshalNComputeNodeEdge2ᚖgithubᚗcomᚋbetterᚑc
 }
 
 func (ec *executionContext) unmarshalNConnectivity2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx context.Context, v any) (node.Connectivity, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.Connectivity(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNConnectivity2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐConnectivity(ctx context.Context, sel ast.SelectionSet, v node.Connectivity) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Connectivity!")
 	}
@@ -29934,14 +29934,14 @@ func (ec *executionContext) marshalNDrainPlan2ᚖgithubᚗcomᚋbetterᚑcompute
 }
 
 func (ec *executionContext) unmarshalNDrainState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐDrainState(ctx context.Context, v any) (node.DrainState, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.DrainState(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDrainState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐDrainState(ctx context.Context, sel ast.SelectionSet, v node.DrainState) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "DrainState!")
 	}
@@ -30053,14 +30053,14 @@ func (ec *executionContext) marshalNEventKind2ᚖgithubᚗcomᚋbetterᚑcompute
 }
 
 func (ec *executionContext) unmarshalNEventOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐOrder(ctx context.Context, v any) (events.Order, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := events.Order(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNEventOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐOrder(ctx context.Context, sel ast.SelectionSet, v events.Order) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "EventOrder!")
 	}
@@ -30068,14 +30068,14 @@ func (ec *executionContext) marshalNEventOrder2githubᚗcomᚋbetterᚑcompute�
 }
 
 func (ec *executionContext) unmarshalNEventReaders2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐReaders(ctx context.Context, v any) (events.Readers, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := events.Readers(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNEventReaders2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐReaders(ctx context.Context, sel ast.SelectionSet, v events.Readers) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "EventReaders!")
 	}
@@ -30174,13 +30174,13 @@ func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast
 }
 
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
-	res, err := graphql.UnmarshalInt(v)
+	res, err := UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.SelectionSet, v int) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalInt(v)
+	res := MarshalInt(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "Int!")
 	}
@@ -30310,14 +30310,14 @@ func (ec *executionContext) marshalNLabelPair2ᚖgithubᚗcomᚋbetterᚑcompute
 }
 
 func (ec *executionContext) unmarshalNLabelSource2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelSource(ctx context.Context, v any) (node.LabelSource, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.LabelSource(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNLabelSource2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐLabelSource(ctx context.Context, sel ast.SelectionSet, v node.LabelSource) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "LabelSource!")
 	}
@@ -30425,14 +30425,14 @@ func (ec *executionContext) unmarshalNNodeLabelInput2githubᚗcomᚋbetterᚑcom
 }
 
 func (ec *executionContext) unmarshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐOrder(ctx context.Context, v any) (node.Order, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.Order(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐOrder(ctx context.Context, sel ast.SelectionSet, v node.Order) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "NodeOrder!")
 	}
@@ -30466,14 +30466,14 @@ func (ec *executionContext) marshalNPlaceability2ᚖgithubᚗcomᚋbetterᚑcomp
 }
 
 func (ec *executionContext) unmarshalNPlaceableFor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceable(ctx context.Context, v any) (node.Placeable, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.Placeable(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNPlaceableFor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceable(ctx context.Context, sel ast.SelectionSet, v node.Placeable) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "PlaceableFor!")
 	}
@@ -30558,14 +30558,14 @@ func (ec *executionContext) marshalNPoolSummary2ᚖgithubᚗcomᚋbetterᚑcompu
 }
 
 func (ec *executionContext) unmarshalNProvisionState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx context.Context, v any) (node.ProvisionState, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.ProvisionState(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNProvisionState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx context.Context, sel ast.SelectionSet, v node.ProvisionState) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ProvisionState!")
 	}
@@ -30663,14 +30663,14 @@ func (ec *executionContext) unmarshalNReservationReleaseInput2githubᚗcomᚋbet
 }
 
 func (ec *executionContext) unmarshalNReservationState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋplacementᚐState(ctx context.Context, v any) (placement.State, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := placement.State(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNReservationState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋplacementᚐState(ctx context.Context, sel ast.SelectionSet, v placement.State) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "ReservationState!")
 	}
@@ -30718,13 +30718,13 @@ func (ec *executionContext) marshalNStorageRoot2ᚕgithubᚗcomᚋbetterᚑcompu
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
-	res, err := graphql.UnmarshalString(v)
+	res, err := UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(v)
+	res := MarshalString(v)
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "String!")
 	}
@@ -31016,7 +31016,7 @@ func (ec *executionContext) unmarshalOConnectivity2ᚖgithubᚗcomᚋbetterᚑco
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := UnmarshalString(v)
 	res := node.Connectivity(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -31027,7 +31027,7 @@ func (ec *executionContext) marshalOConnectivity2ᚖgithubᚗcomᚋbetterᚑcomp
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(string(*v))
+	res := MarshalString(string(*v))
 	return res
 }
 
@@ -31148,7 +31148,7 @@ func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*i
 	if v == nil {
 		return nil, nil
 	}
-	res, err := graphql.UnmarshalInt(v)
+	res, err := UnmarshalInt(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -31158,7 +31158,7 @@ func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.Sele
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalInt(*v)
+	res := MarshalInt(*v)
 	return res
 }
 
@@ -31446,7 +31446,7 @@ func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v an
 	if v == nil {
 		return nil, nil
 	}
-	res, err := graphql.UnmarshalString(v)
+	res, err := UnmarshalString(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -31456,7 +31456,7 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(*v)
+	res := MarshalString(*v)
 	return res
 }
 

@@ -157,6 +157,33 @@ func TestGuest(t *testing.T) {
 		}
 	})
 
+	t.Run("I5 a guest finds the node by the reasons that it reads, and by no other", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{"reasons", "taints"} {
+			cut := ""
+			if name == "taints" {
+				cut = "taint:"
+			}
+			for reason, found := range map[string]int{
+				"draining": 1, "taint:dedicated": 1, "taint:dedicated=third": 0, "taint:dedicated=fourth": 0, "taint:dedicated=guest": 0, "unreachable": 0,
+			} {
+				if !strings.HasPrefix(reason, cut) {
+					continue
+				}
+				a := b.as(guest, `query($f: NodeFilter) { nodes(tenantId: "guest", filter: $f) { nodes { id } } }`,
+					object{"f": object{name: []string{strings.TrimPrefix(reason, cut)}, "nodeIds": []string{n}}})
+				require.Len(t, a.at(t, "nodes", "nodes"), found, "%s: %s", name, reason)
+			}
+		}
+	})
+
+	t.Run("I5 a guest's list of allocations holds its own only", func(t *testing.T) {
+		t.Parallel()
+		list := b.as(guest, `query($n: ID!) { node(tenantId: "guest", nodeId: $n) { allocations(live: false) { nodes { tenantId future } } } }`, object{"n": n}).
+			at(t, "node", "allocations", "nodes")
+		require.Equal(t, []any{object{"tenantId": "guest", "future": false}}, list)
+	})
+
 	t.Run("I5 a guest asks the gate for itself only, waits for its own, and counts the others", func(t *testing.T) {
 		t.Parallel()
 		const one = `query($n: ID!, $t: ID) { node(tenantId: "guest", nodeId: $n) {

@@ -11,6 +11,39 @@ import (
 	"github.com/better-compute/better-compute/fault"
 )
 
+// MarshalString writes a text.
+func MarshalString(s string) graphql.Marshaler { return graphql.MarshalString(s) }
+
+// UnmarshalString reads a text, and nothing else: gqlgen would make one of a number.
+func UnmarshalString(v any) (string, error) {
+	s, ok := v.(string)
+	if !ok {
+		return "", fault.Invalid("String", "must be a text", 0)
+	}
+	return s, nil
+}
+
+// MarshalInt writes a number.
+func MarshalInt(i int) graphql.Marshaler { return graphql.MarshalInt(i) }
+
+// UnmarshalInt reads a whole number of 32 bits, and nothing else: gqlgen would make one of a text.
+func UnmarshalInt(v any) (int, error) {
+	var text string
+	switch v := v.(type) {
+	case json.Number: // of the variables
+		text = string(v)
+	case int64: // of the document
+		text = strconv.FormatInt(v, 10)
+	case int:
+		text = strconv.Itoa(v)
+	}
+	i, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0, fault.Invalid("Int", "must be a whole number of at most 32 bits", len(text))
+	}
+	return int(i), nil
+}
+
 // timeLayout is RFC 3339 in UTC with the microseconds that PostgreSQL keeps.
 const timeLayout = "2006-01-02T15:04:05.000000Z07:00"
 

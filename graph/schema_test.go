@@ -347,3 +347,41 @@ func whole(schema *ast.Schema, f *ast.FieldDefinition, given map[string]string, 
 	}
 	return text + " }"
 }
+
+// TestSeedClient: each method of the seed's client that exists is one operation of the API, by the same words and with the same argument names.
+func TestSeedClient(t *testing.T) {
+	t.Parallel()
+	schema := loadSchema(t)
+	for method, args := range map[string][]string{
+		"ON-2.2 client.nodes.cordon":   {"tenantId", "nodeId", "reason", "version"},
+		"ON-2.2 client.nodes.uncordon": {"tenantId", "nodeId", "reason", "version"},
+		"ON-3.9 client.nodes.drain":    {"tenantId", "nodeId", "reason", "version"},
+		"ON-4.3 client.nodes.taint":    {"tenantId", "nodeId", "add", "remove"},
+		"ON-5.9 client.nodes.label":    {"tenantId", "nodeId", "set", "remove"},
+		"ON-3.9 client.nodes.get":      {"tenantId", "nodeId"},
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			verb := method[strings.LastIndex(method, ".")+1:]
+			if verb == "get" {
+				f := schema.Query.Fields.ForName("node")
+				for _, a := range args {
+					require.NotNil(t, f.Arguments.ForName(a), a)
+				}
+				require.Equal(t, "ComputeNode", f.Type.Name())
+				return
+			}
+			f := schema.Mutation.Fields.ForName("node" + strings.ToUpper(verb[:1]) + verb[1:])
+			require.NotNil(t, f)
+			input := schema.Types[f.Arguments.ForName("input").Type.Name()]
+			for _, a := range args {
+				require.NotNil(t, input.Fields.ForName(a), a)
+			}
+			require.Equal(t, "ComputeNode", schema.Types[f.Type.Name()].Fields.ForName("node").Type.Name(), "it gives the node")
+		})
+	}
+	// What the seed's poll reads of the node.
+	for _, field := range []string{"cordoned", "noScheduleReasons"} {
+		require.NotNil(t, schema.Types["ComputeNode"].Fields.ForName(field))
+	}
+}

@@ -63,6 +63,22 @@ func Handler(a *API, o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", metrics(a, seen, o.Metrics))
 	}
+	vitals(mux, o.Ready)
+	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, a.Issuer.Keys()) })
+	mux.Handle("/", o.Console)
+	return guard(o.Hosts, mux)
+}
+
+// Health serves /healthz, /readyz and /metrics alone, to whoever reaches it: for a process that has no API.
+func Health(ready func(ctx context.Context) []Part, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	vitals(mux, ready)
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+// vitals say whether the process lives, and whether it can serve.
+func vitals(mux *http.ServeMux, ready func(ctx context.Context) []Part) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -71,7 +87,7 @@ func Handler(a *API, o Options) http.Handler {
 		defer cancel()
 		status, text := http.StatusOK, "ready"
 		parts := map[string]string{}
-		for _, p := range o.Ready(ctx) {
+		for _, p := range ready(ctx) {
 			parts[p.Name] = "ok"
 			if p.Err != nil {
 				status, text = http.StatusServiceUnavailable, "not ready"
@@ -80,9 +96,6 @@ func Handler(a *API, o Options) http.Handler {
 		}
 		writeJSON(w, status, map[string]any{"status": text, "parts": parts})
 	})
-	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, a.Issuer.Keys()) })
-	mux.Handle("/", o.Console)
-	return guard(o.Hosts, mux)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
