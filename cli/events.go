@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// ofNodes are the events of nodes, of what is booked on them and of trust in them: the log has others, as of pools.
+var ofNodes = []string{"node.", "reservation.", "security."}
+
 func (a *app) nodesEvents() *cobra.Command {
 	var (
 		types                       []string
@@ -22,11 +25,12 @@ func (a *app) nodesEvents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [NODE]",
 		Short: "List the events of a node, or of all nodes, newest first; --follow goes on with new ones",
-		Long: "Lists events, newest first. With --follow it prints new events as they happen, oldest first, and goes on until it is interrupted or has\n" +
-			"printed --count of them. It survives restarts of the server: it comes back from the last event's cursor, and prints each event once.\n" +
+		Long: "Lists events, newest first: all of one node, or without NODE those of the types node., reservation. and security. of all nodes; --type asks\n" +
+			"for others. With --follow it prints new events as they happen, oldest first, and goes on until it is interrupted or has printed --count of them.\n" +
+			"It survives restarts of the server: it comes back from the last event's cursor, and prints each event once.\n" +
 			"To go on later where it ended, keep the cursor of the last event and give it with --after.\n\n" +
 			"With --follow --count 1 it waits for an event, which is what a script wants that goes on when a node is drained. With --export it prints all\n" +
-			"there is, oldest first, one JSON object a line, each page as it comes, and ends at the newest.",
+			"there is, of every type, oldest first, one JSON object a line, each page as it comes, and ends at the newest.",
 		Example: "  better-compute nodes events node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --type node.drained\n" +
 			"  better-compute nodes events node_01k5wjb4s8fpvb0q9f6m3h2c7d --type node.drained --follow --count 1\n" +
 			"  better-compute nodes events --follow --type security. -o ndjson\n" +
@@ -44,6 +48,9 @@ func (a *app) nodesEvents() *cobra.Command {
 			}
 			if err := checkLimit(historyMax); err != nil {
 				return err
+			}
+			if nodeID == "" && len(types) == 0 && !export {
+				types = ofNodes
 			}
 			switch {
 			case follow && (changed("since") || changed("until") || changed("limit") || changed("actor") || export):
