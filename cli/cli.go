@@ -185,6 +185,28 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return e
 }
 
+// Alone takes a command that is no client from those that are: its help lists only its own flags, and a flag of a client's is a usage error.
+func Alone(cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Changed && err == nil {
+				err = Usage("%s is no client, and takes no --%s", cmd.CommandPath(), f.Name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+		cmd.Root().HelpFunc()(cmd, args)
+	})
+	return cmd
+}
+
 // oneID takes exactly one id of the kind, and refuses anything that doesn't look like one before a call is made.
 func oneID(kind id.Kind, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

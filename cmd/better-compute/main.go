@@ -21,8 +21,12 @@ func run(args []string) int {
 	defer context.AfterFunc(ctx, stop)()
 	defer stop()
 
-	env := cli.System(version)
+	return runIn(ctx, cli.System(version), args)
+}
+
+// runIn runs a command line in an environment.
+func runIn(ctx context.Context, env *cli.Env, args []string) int {
 	root := cli.New(env)
-	root.AddCommand(newServe(version), newSim())
+	root.AddCommand(newServe(env.Version), newSim())
 	return int(cli.Run(ctx, env, root, args))
 }

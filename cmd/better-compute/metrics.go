@@ -20,7 +20,8 @@ import (
 
 // metrics are the figures of one process, in a registry of its own.
 type metrics struct {
-	registry      *prometheus.Registry
+	registry      *prometheus.Registry // of the process
+	installation  *prometheus.Registry // what the database counts
 	operations    *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	subscriptions prometheus.Gauge
@@ -31,7 +32,7 @@ type metrics struct {
 // newMetrics makes the registry with what every process has.
 func newMetrics(d *db.DB, log *slog.Logger) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), installation: prometheus.NewRegistry(),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bc_api_operations_total", Help: "GraphQL operations that were answered, by type and by the code of their first error.",
 		}, []string{"type", "code"}),
@@ -46,7 +47,8 @@ func newMetrics(d *db.DB, log *slog.Logger) *metrics {
 		fleet: &fleet{read: func(ctx context.Context) (reading, error) { return readFleet(ctx, d.Pool()) }, log: log},
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.operations, m.seconds, m.subscriptions, m.refused, m.fleet)
+		m.operations, m.seconds, m.subscriptions, m.refused)
+	m.installation.MustRegister(m.fleet)
 	return m
 }
 
@@ -95,9 +97,14 @@ func (m *metrics) gauge(name, help string, value func() float64) {
 // scrapeBound is how long a scrape waits for the database; then it is answered without the database's figures.
 const scrapeBound = 2 * time.Second
 
-// handler answers a scrape.
+// process answers a scrape with the figures of the process alone.
+func (m *metrics) process() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+}
+
+// handler answers a scrape with all figures.
 func (m *metrics) handler() http.Handler {
-	serve := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+	serve := promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.installation}, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), scrapeBound)
 		m.fleet.refresh(ctx)
@@ -161,7 +168,7 @@ func (f *fleet) refresh(ctx context.Context) {
 
 var (
 	nodesDesc = prometheus.NewDesc("bc_nodes", "Nodes that are not deleted.", []string{"pool", "connectivity", "provision_state", "placeable"}, nil)
-	drainDesc = prometheus.NewDesc("bc_drains", "Drains by state, those of the past included.", []string{"state"}, nil)
+	drainDesc = prometheus.NewDesc("bc_drains", "Drains that run, and those that ended within the last hour, by state.", []string{"state"}, nil)
 	ageDesc   = prometheus.NewDesc("bc_drain_oldest_seconds", "How long the oldest running drain has run; 0 when none does.", nil, nil)
 	lateDesc  = prometheus.NewDesc("bc_drains_overdue", "Drains that run past the deadline that their authors gave.", nil, nil)
 	heldDesc  = prometheus.NewDesc("bc_cordons_overdue", "Cordons that hold past the end that their authors gave.", nil, nil)

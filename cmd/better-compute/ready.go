@@ -62,7 +62,8 @@ func (r *readiness) check(ctx context.Context) []graph.Part {
 }
 
 func (r *readiness) database(ctx context.Context) (database, migrations error) {
-	if _, err := events.Head(ctx, r.db.Pool()); err != nil {
+	var readOnly bool
+	if err := r.db.Pool().QueryRow(ctx, "select current_setting('transaction_read_only')::bool from event_clock").Scan(&readOnly); err != nil {
 		r.log.WarnContext(ctx, "the database does not answer", "error", err)
 		none := fault.New(fault.Unavailable, nil, "the database does not answer")
 		if r.migrated.Load() {
@@ -70,19 +71,22 @@ func (r *readiness) database(ctx context.Context) (database, migrations error) {
 		}
 		return none, fault.New(fault.Unavailable, nil, "not known while the database does not answer")
 	}
+	if readOnly {
+		database = fault.New(fault.Unavailable, nil, "the database takes no writes: it is a standby, or set to read only")
+	}
 	if r.migrated.Load() {
-		return nil, nil
+		return database, nil
 	}
 	state, err := r.db.MigrationState(ctx)
 	switch {
 	case err != nil:
 		r.log.WarnContext(ctx, "the migrations can't be read", "error", err)
-		return nil, fault.New(fault.Unavailable, nil, "they can't be read")
+		return database, fault.New(fault.Unavailable, nil, "they can't be read")
 	case state.Behind():
-		return nil, fault.New(fault.InvalidState, nil, "the database is at migration %d and this version needs %d", state.Current, state.Latest)
+		return database, fault.New(fault.InvalidState, nil, "the database is at migration %d and this version needs %d", state.Current, state.Latest)
 	}
 	r.migrated.Store(true)
-	return nil, nil
+	return database, nil
 }
 
 // logReady says whether the reading end of the log keeps up.

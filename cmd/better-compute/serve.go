@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,12 +23,14 @@ type settings struct {
 	dataDir       string
 	listen        string
 	gatewayListen string
-	databaseURL   string
-	roles         []string
-	migrate       string
-	postgresBin   string
-	publicURL     string
-	insecureHTTP  bool
+	// healthListen is where /healthz, /readyz and /metrics are beside the API; "": see healthAddress.
+	healthListen string
+	databaseURL  string
+	roles        []string
+	migrate      string
+	postgresBin  string
+	publicURL    string
+	insecureHTTP bool
 	// revocationPoll is how often the gateway looks for revoked certificates; 0 turns the feed off.
 	revocationPoll   time.Duration
 	revocationGiveUp time.Duration
@@ -71,6 +74,8 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 	f.StringVar(&s.dataDir, "data-dir", defaultDataDir(), "where the database, the keys and the admin token are kept")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the API and the console")
 	f.StringVar(&s.gatewayListen, "gateway-listen", "127.0.0.1:8443", "address that machines connect to")
+	f.StringVar(&s.healthListen, "health-listen", "",
+		"address of /healthz, /readyz and /metrics beside those of the API, without sign-in; absent: "+defaultHealth+" in a process without the role api")
 	f.StringVar(&s.databaseURL, "database-url", "", "an external PostgreSQL, 15 or later; absent: one of its own")
 	f.StringSliceVar(&s.roles, "roles", []string{roleAPI, roleGateway, roleJobs}, "what this process does")
 	f.StringVar(&s.migrate, "migrate", "auto", "auto: bring the database to this version first; off: refuse one that is behind")
@@ -85,7 +90,7 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 		"how long /readyz says that the process stops before streams end and nothing is accepted any more: for load balancers")
 	f.IntVar(&s.demo, "demo", 0, "simulate `N` machines, with tenants, bookings and faults; only in a data directory of its own")
 	f.Uint64Var(&s.demoSeed, "demo-seed", 1, "which fleet is simulated, and what happens to it: the same seed gives the same")
-	return cmd
+	return cli.Alone(cmd)
 }
 
 // maxShutdownDelay leaves the rest of stopping its time: all of it takes less than ten seconds.
@@ -125,6 +130,9 @@ func (s *settings) check() error {
 	if s.has(roleAPI) && !loopback(s.listen) && !s.insecureHTTP {
 		return fault.Invalid("listen", s.listen+" is beyond the loopback and has no TLS; put a proxy with TLS before it and say --insecure-http", 0)
 	}
+	if s.healthListen != "" && !loopback(s.healthListen) && !s.insecureHTTP {
+		return fault.Invalid("health-listen", s.healthListen+" is beyond the loopback and has no TLS; what it tells needs no sign-in: say --insecure-http if your network may read it", 0)
+	}
 	dir, err := filepath.Abs(s.dataDir)
 	if err != nil {
 		return fault.Invalid("data-dir", "cannot be resolved", 0)
@@ -149,7 +157,7 @@ func defaultDataDir() string {
 }
 
 // greet says where things are, and on a terminal how to sign in. A secret never goes into a file that somebody redirected the output to.
-func greet(out io.Writer, s *settings, apiURL string, link func() (string, error)) error {
+func greet(out io.Writer, s *settings, apiURL string, health net.Listener, link func() (string, error)) error {
 	var b strings.Builder
 	if apiURL != "" {
 		fmt.Fprintf(&b, "The console and the API:  %s/\n", apiURL)
@@ -159,6 +167,9 @@ func greet(out io.Writer, s *settings, apiURL string, link func() (string, error
 	}
 	if s.demo > 0 {
 		fmt.Fprintf(&b, "Simulated machines:       %d, of seed %d; none of them is real\n", s.demo, s.demoSeed)
+	}
+	if health != nil {
+		fmt.Fprintf(&b, "How this process is:      http://%s/readyz\n", health.Addr())
 	}
 	if apiURL != "" {
 		fmt.Fprintf(&b, "The admin's token:        %s\n", filepath.Join(s.dataDir, adminTokenFile))

@@ -188,57 +188,6 @@ func (b *server) socketFor(query string) *websocket.Conn {
 	return conn
 }
 
-// A stop says so first, then ends streams with codes that say «come back», and is over in under ten seconds with nothing left running: the package's
-// TestMain looks for goroutines.
-func TestStop(t *testing.T) {
-	t.Parallel()
-	b := start(t, nil)
-	conn := b.socket()
-	sse := b.post(follow, "text/event-stream")
-	defer func() { _ = sse.Body.Close() }()
-	require.Equal(t, http.StatusOK, sse.StatusCode)
-	require.Eventually(t, func() bool {
-		_, text, err := b.get("/metrics", b.token)
-		return err == nil && strings.Contains(text, "\nbc_api_subscriptions 2\n")
-	}, 10*time.Second, 10*time.Millisecond)
-
-	began := time.Now()
-	b.stop()
-	// While it is being said, everything goes on: the load balancer that asks is still answered.
-	require.Eventually(t, func() bool {
-		status, text, err := b.get("/readyz", "")
-		return err == nil && status == http.StatusServiceUnavailable && strings.Contains(text, `"process":"the process stops"`)
-	}, 250*time.Millisecond, 2*time.Millisecond)
-
-	// The socket's code alone tells its client to come back; a message for each subscription may stand before it.
-	var err error
-	for err == nil {
-		var last map[string]any
-		err = wsjson.Read(t.Context(), conn, &last)
-	}
-	require.Equal(t, websocket.StatusServiceRestart, websocket.CloseStatus(err), "%v", err)
-	rest, err := io.ReadAll(sse.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(rest), `"UNAVAILABLE"`)
-
-	require.NoError(t, b.end())
-	require.Less(t, time.Since(began), 10*time.Second)
-	_, _, err = b.get("/readyz", "")
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.NotContains(t, b.log.String(), `"level":"ERROR"`)
-}
-
-// A peer that never reads or answers holds nobody up.
-func TestStopWithDeafPeer(t *testing.T) {
-	t.Parallel()
-	b := start(t, func(s *settings) { s.shutdownDelay = 0 })
-	b.socket() // reads no more, so that it never answers the good-bye
-	began := time.Now()
-	b.stop()
-	require.NoError(t, b.end())
-	require.Less(t, time.Since(began), 10*time.Second)
-}
-
 // A database that goes away makes the process not ready, and names itself; the process goes on and is ready when it is back.
 func TestDatabaseGone(t *testing.T) {
 	t.Parallel()
@@ -393,7 +342,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	// Each refusal names the setting, and nothing was started.
 	for flag, value := range map[string]string{
-		"log-level": "loud", "shutdown-delay": "10s", "roles": "queen", "migrate": "maybe", "listen": "0.0.0.0:80", "revocation-poll": "1ms",
+		"log-level": "loud", "shutdown-delay": "10s", "roles": "queen", "migrate": "maybe", "listen": "0.0.0.0:80", "health-listen": "0.0.0.0:81", "revocation-poll": "1ms",
 	} {
 		cmd := newServe("test")
 		require.NoError(t, cmd.Flags().Set("data-dir", filepath.Join(t.TempDir(), "data")))

@@ -105,6 +105,9 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		stopLog()
 		<-logDone
 	}()
+	if listeners.health != nil {
+		saysHow(running, g, o, listeners.health, log)
+	}
 	// In the group, so that a part that can't start ends those that have.
 	g.Go(func() error { return s.parts(running, g, r, o, listeners, later, log, out) })
 	err = g.Wait()
@@ -164,7 +167,7 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *op
 			return err
 		}
 	}
-	return greet(out, s, apiURL, link)
+	return greet(out, s, apiURL, l.health, link)
 }
 
 // ops is what operators see of the process.
@@ -342,104 +345,4 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops,
 		return nil
 	})
 	return nil
-}
-
-// listeners are the ports of the process.
-type listeners struct{ api, gateway net.Listener }
-
-func (s *settings) open() (*listeners, error) {
-	l := &listeners{}
-	var err error
-	if s.has(roleAPI) {
-		if l.api, err = listen(s.listen, "listen"); err != nil {
-			return nil, err
-		}
-	}
-	if s.has(roleGateway) {
-		if l.gateway, err = listen(s.gatewayListen, "gateway-listen"); err != nil {
-			l.close()
-			return nil, err
-		}
-	}
-	return l, nil
-}
-
-func (l *listeners) close() {
-	for _, one := range []net.Listener{l.api, l.gateway} {
-		if one != nil {
-			_ = one.Close()
-		}
-	}
-}
-
-func listen(address, flag string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fault.Because(fault.InvalidInput, err, fault.Details{"argument": flag},
-			"cannot listen on %s: it is taken or not of this machine; choose another by --%s", address, flag)
-	}
-	return l, nil
-}
-
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// background owns the goroutines that follow answers, and waits for them when the process stops.
-type background struct {
-	log   *slog.Logger
-	slots chan struct{}
-
-	mu     sync.Mutex // holds off wait while a goroutine is being counted
-	tasks  sync.WaitGroup
-	closed bool
-}
-
-const (
-	// laterAtOnce bounds the goroutines that follow answers; past it the jobs do the same work.
-	laterAtOnce = 64
-	laterBound  = 10 * time.Second
-)
-
-func newBackground(log *slog.Logger) *background {
-	return &background{log: log, slots: make(chan struct{}, laterAtOnce)}
-}
-
-// run does fn after the answer that asked for it. When too many are under way, or the process has begun to wait for them, which a socket can
-// outlive, it does nothing, since a job does the same.
-func (b *background) run(ctx context.Context, name string, fn func(ctx context.Context) error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return
-	}
-	select {
-	case b.slots <- struct{}{}:
-	default:
-		return
-	}
-	b.tasks.Go(func() {
-		defer func() { <-b.slots }()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), laterBound)
-		defer cancel()
-		if err := fn(ctx); err != nil {
-			b.log.WarnContext(ctx, "what follows an answer did not work; a job does it", "what", name, "error", err)
-		}
-	})
-}
-
-// wait ends when all that runs has ended; from its beginning on nothing more begins.
-func (b *background) wait() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.tasks.Wait()
 }
