@@ -6,6 +6,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# On a terminal Ctrl-C is for this script alone: whoever called it, as npx and just, would end with an error of their own.
+if [ -t 0 ] && [ -z "${UP_CALLER:-}" ]; then
+    set -m
+    UP_CALLER=$$ tools/up.sh "$@"
+    exit
+fi
+
 if [ "$(id -u)" = 0 ]; then
     data=${DATA_DIR:-/var/lib/better-compute} bcd=${BCD_DIR:-/var/lib/bcd}
 else
@@ -24,14 +31,24 @@ stop() {
     done
 }
 trap stop EXIT
-trap 'stop; exit 130' INT TERM
+trap 'stop; exit 0' INT
+trap 'stop; exit 130' TERM
+if [ -n "${UP_CALLER:-}" ]; then
+    # It is in a group of processes of its own, so it must see for itself when its caller was ended.
+    (while kill -0 "$UP_CALLER" 2>/dev/null; do sleep 1; done; kill -TERM $$) &
+    pids+=($!)
+fi
 
 mkdir -p bin/log
+# What is started from here on is in groups of processes of its own: Ctrl-C reaches this script, which ends them one after another, and not each of
+# them as well, for which the second signal would be the order to drop everything.
+set -m
 bin/better-compute serve --data-dir "$data" --listen "$listen" --gateway-listen "$gateway" "$@" 2>bin/log/serve.log &
-pids+=($!)
+server=$!
+pids+=("$server")
 ready() { node -e 'fetch(process.argv[1]).then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))' "http://$listen/readyz"; }
 until ready; do
-    kill -0 "${pids[0]}" 2>/dev/null || { tail -n 5 bin/log/serve.log >&2; wait "${pids[0]}"; exit 1; }
+    kill -0 "$server" 2>/dev/null || { tail -n 5 bin/log/serve.log >&2; wait "$server"; exit 1; }
     sleep 0.2
 done
 
@@ -90,4 +107,4 @@ $node In another terminal:
 
 Logs are in bin/log. Ctrl-C stops all of it; the same command goes on where it stopped.
 END
-wait "${pids[0]}"
+wait "$server"
