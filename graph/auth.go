@@ -141,11 +141,8 @@ func signInLinks(a *API) http.Handler {
 // refuseSignIn answers who can't sign in or out: what was shown does not count, or the database does not answer, which is no reason to sign in anew.
 func refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
 	f, status := fault.From(coded(r.Context(), err)), http.StatusServiceUnavailable
-	switch f.Code {
-	case fault.Unauthenticated:
+	if f.Code == fault.Unauthenticated {
 		status = http.StatusUnauthorized
-	case fault.Internal:
-		status = http.StatusInternalServerError
 	}
 	refuse(w, r, status, f)
 }
