@@ -1,7 +1,9 @@
 package controls
 
 import (
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/better-compute/better-compute/fault"
@@ -63,8 +65,8 @@ type Uncordoning struct {
 }
 
 func (u Uncordoning) check() error {
-	if n := utf8.RuneCountInString(u.IfBy); n > 256 || !utf8.ValidString(u.IfBy) {
-		return fault.Invalid("ifCordonedBy", "must be the name of somebody, of at most 256 characters", n)
+	if n := utf8.RuneCountInString(u.IfBy); n > 256 || !utf8.ValidString(u.IfBy) || strings.ContainsFunc(u.IfBy, unicode.IsControl) {
+		return fault.Invalid("ifCordonedBy", "must be the name of somebody, of at most 256 characters, none of them a control character", n)
 	}
 	return nil
 }
