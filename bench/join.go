@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -23,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,6 +75,7 @@ type door struct {
 	address string
 	roots   *x509.CertPool
 	name    string
+	leaf    atomic.Pointer[x509.Certificate] // the gateway's, once it was checked
 }
 
 func (r *rig) door(ctx context.Context) (*door, error) {
@@ -91,7 +94,10 @@ func (r *rig) door(ctx context.Context) (*door, error) {
 }
 
 func (d *door) dial(ctx context.Context, certificates ...tls.Certificate) (*tls.Conn, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: d.roots, ServerName: d.name, Certificates: certificates}}
+	dialer := &tls.Dialer{Config: &tls.Config{
+		MinVersion: tls.VersionTLS13, ServerName: d.name, Certificates: certificates,
+		InsecureSkipVerify: true, VerifyConnection: d.verify, //nolint:gosec // verify does it
+	}}
 	conn, err := dialer.DialContext(ctx, "tcp", d.address)
 	if err != nil {
 		return nil, err
@@ -101,6 +107,24 @@ func (d *door) dial(ctx context.Context, certificates ...tls.Certificate) (*tls.
 		return nil, fmt.Errorf("a TLS dial gave a %T", conn)
 	}
 	return secured, nil
+}
+
+// verify checks the gateway's certificate at its first sight. What the machines of a fleet do on CPUs of their own must not be the measure of one gateway
+// that shares a CPU with all of them here.
+func (d *door) verify(state tls.ConnectionState) error {
+	leaf := state.PeerCertificates[0]
+	if known := d.leaf.Load(); known != nil && known.Equal(leaf) {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, c := range state.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: d.roots, Intermediates: between, DNSName: d.name})
+	if err == nil {
+		d.leaf.Store(leaf)
+	}
+	return err
 }
 
 // oneConnection gives a client that uses this connection.
@@ -139,7 +163,10 @@ func (d *door) join(ctx context.Context, j joiner) (wire.JoinAnswer, error) {
 		return answer, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := oneConnection(conn).Do(req)
+	if err := req.Write(conn); err != nil {
+		return answer, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
 	if err != nil {
 		return answer, err
 	}
@@ -195,7 +222,7 @@ func join(ctx context.Context, r *rig, s size) ([]Row, error) {
 		mine := batch()
 		return together(s.n, s.each, func(ctx context.Context, c, i int) error { return r.bareJoin(ctx, ca, mine[c*s.each+i]) })(ctx)
 	}
-	row, err := pairs(ctx, "join", s.rounds, perSecond, side{r.cpu, r.dbCPU, work}, side{ownCPU, zero, floor})
+	row, err := pairs(ctx, "join", s.rounds, perSecond, side{r.cpu, r.dbCPU, work}, side{ownCPU, r.dbCPU, floor})
 	return []Row{row}, err
 }
 

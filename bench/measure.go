@@ -76,6 +76,7 @@ func pairs(ctx context.Context, name string, rounds int, f figure, work, floor s
 	var values, floors, ratios []float64
 	var all, floorTimes []time.Duration
 	var busy, db time.Duration
+	var below round // all of the floor's
 	row := Row{Name: name, Unit: f.unit}
 	for i := range rounds + 1 {
 		a, err := work.once(ctx)
@@ -93,11 +94,17 @@ func pairs(ctx context.Context, name string, rounds int, f figure, work, floor s
 		all, floorTimes = append(all, a.times...), append(floorTimes, b.times...)
 		busy += a.cpu
 		db += a.db
+		below.cpu, below.db, below.n = below.cpu+b.cpu, below.db+b.db, below.n+b.n
 		row.N += a.n
 	}
 	row.Value, row.Floor, row.Ratio = tidy(middle(values)), tidy(middle(floors)), tidy(middle(ratios))
 	row.CPU, row.DB = tidy(float64(busy)/1e3/float64(row.N)), tidy(float64(db)/1e3/float64(row.N))
 	row.Noisy = spread(floors) > 0.3
+	if below.n > 0 && below.db > 0 {
+		row.More = map[string]float64{
+			"floor_cpu_us": tidy(float64(below.cpu) / 1e3 / float64(below.n)), "floor_db_cpu_us": tidy(float64(below.db) / 1e3 / float64(below.n)),
+		}
+	}
 	if len(all) > 0 {
 		row.P50, row.P99 = tidy(millis(quantile(all, 0.5))), tidy(millis(quantile(all, 0.99)))
 	}

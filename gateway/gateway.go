@@ -265,7 +265,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 		}
 	})
 	looking.Wait()
-	told := g.dismiss(running)
+	told := g.dismiss()
 	g.work.Done()
 	g.work.Wait()
 	stop()
@@ -280,11 +280,11 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // dismiss tells every session to go, and cuts what does not within the time.
-func (g *Gateway) dismiss(ctx context.Context) int {
+func (g *Gateway) dismiss() int {
 	all := g.registry.close()
 	spread := time.Second + time.Duration(len(all))*2*time.Millisecond // 500 sessions a second come back
 	for _, s := range all {
-		g.work.Go(func() { s.end(ctx, liveness.EndedGoAway, "this gateway stops; connect again", spread/4+jitter(spread)) })
+		g.work.Go(func() { s.end(liveness.EndedGoAway, "this gateway stops; connect again", spread/4+jitter(spread)) })
 	}
 	return len(all)
 }
@@ -354,7 +354,7 @@ func (g *Gateway) checkOnce(ctx context.Context) error {
 	for _, gone := range gone {
 		if s := g.registry.find(gone.NodeID, gone.Number); s != nil {
 			g.Log.InfoContext(ctx, "a session must end", "node", gone.NodeID, "session", s.id, "reason", gone.Reason)
-			g.work.Go(func() { s.end(context.WithoutCancel(ctx), gone.Reason, sentences[gone.Reason], 0) })
+			g.work.Go(func() { s.end(gone.Reason, sentences[gone.Reason], 0) })
 		}
 	}
 	return nil
@@ -369,7 +369,7 @@ func (g *Gateway) revoked(ctx context.Context, gone []pki.Gone) {
 		}
 		reason := refusalEnds[string(gone.Reason)]
 		g.Log.InfoContext(ctx, "a session's certificate no longer counts", "node", gone.NodeID, "session", s.id, "reason", gone.Reason)
-		g.work.Go(func() { s.end(context.WithoutCancel(ctx), reason, sentences[reason], 0) })
+		g.work.Go(func() { s.end(reason, sentences[reason], 0) })
 	}
 }
 
@@ -384,7 +384,7 @@ func (g *Gateway) blind(ctx context.Context) {
 	}
 	for _, s := range all {
 		g.work.Go(func() {
-			s.end(context.WithoutCancel(ctx), liveness.EndedGoAway, "this gateway can't see what is revoked; connect to another, or again", time.Second+jitter(30*time.Second))
+			s.end(liveness.EndedGoAway, "this gateway can't see what is revoked; connect to another, or again", time.Second+jitter(30*time.Second))
 		})
 	}
 }
@@ -408,7 +408,7 @@ func (g *Gateway) keep(ctx context.Context) {
 		last = now
 		g.blind(ctx)
 		for _, s := range g.registry.snapshot() {
-			s.look(context.WithoutCancel(ctx), now, since)
+			s.look(ctx, now, since)
 		}
 	}
 }

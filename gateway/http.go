@@ -7,14 +7,12 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/socket"
 	"github.com/better-compute/better-compute/gateway/wire"
 )
 
@@ -113,9 +111,8 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 			"a session needs the certificate of a node; join first"))
 		return
 	}
-	if !slices.ContainsFunc(strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ","),
-		func(p string) bool { return strings.TrimSpace(p) == wire.Subprotocol }) {
-		g.refuse(ctx, w, fault.Invalid("Sec-WebSocket-Protocol", "must offer "+wire.Subprotocol, 0))
+	if err := socket.Check(r, wire.Subprotocol); err != nil {
+		g.refuse(ctx, w, err)
 		return
 	}
 	if g.Feed != nil && !g.Feed.Current() {
@@ -146,12 +143,9 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 		g.refuse(ctx, w, err)
 		return
 	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: []string{wire.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
-		OnPingReceived: func(context.Context, []byte) bool { s.frames.Add(1); return true },
-	})
+	conn, err := socket.Accept(w, r, wire.Subprotocol, g.now)
 	if err != nil {
-		// It has answered already.
+		g.Log.InfoContext(ctx, "a connection could not become a session", "node", s.NodeID, "from", s.from, "error", err)
 		g.registry.remove(s)
 		g.work.Done()
 		return

@@ -294,6 +294,11 @@ func TestSessionNeedsItsProtocol(t *testing.T) {
 	m := b.join(t, "n1.example")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://gateway"+wire.SessionPath, nil)
 	require.NoError(t, err)
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		req.Header.Set(name, value)
+	}
 	res, err := b.client(t, m.certificate).Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()

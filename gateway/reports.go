@@ -131,7 +131,7 @@ func (s *session) renew(ctx context.Context, csr []byte) {
 	defer cancel()
 	renewed, err := s.g.Identities.Renew(ctx, s.NodeID, s.Serial, csr)
 	if err == nil {
-		err = s.send(ctx, &wire.Down{Body: &wire.Down_Renewed{Renewed: &wire.Renewed{ChainPem: []byte(renewed.Chain)}}})
+		err = s.send(&wire.Down{Body: &wire.Down_Renewed{Renewed: &wire.Renewed{ChainPem: []byte(renewed.Chain)}}})
 	}
 	if err == nil {
 		s.g.Log.InfoContext(ctx, "a certificate was renewed", "node", s.NodeID, "session", s.id)
@@ -139,8 +139,8 @@ func (s *session) renew(ctx context.Context, csr []byte) {
 	}
 	s.g.Log.InfoContext(ctx, "a certificate was not renewed", "node", s.NodeID, "session", s.id, "error", err)
 	if reason := refusedBy(err); reason != "" {
-		s.end(ctx, reason, fault.From(err).Message, 0)
+		s.end(reason, fault.From(err).Message, 0)
 	} else if fault.CodeOf(err) == fault.InvalidInput {
-		s.end(ctx, liveness.EndedProtocol, fault.From(err).Message, 0)
+		s.end(liveness.EndedProtocol, fault.From(err).Message, 0)
 	}
 }

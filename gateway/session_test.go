@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway"
@@ -338,6 +340,52 @@ func TestRefusals(t *testing.T) {
 			_ = l.CloseNow()
 			b.until(t, name+": the end must be told", `select data ->> 'reason' = 'PROTOCOL' from events where node_id = $1 order by position desc limit 1`, m.nodeID)
 		}
+	})
+
+	t.Run("H2 each malformed frame ends its own session with a word and a status, and no other", func(t *testing.T) {
+		t.Parallel()
+		m, other := b.join(t, "h1.example"), b.join(t, "h2.example")
+		bystander := other.open(t)
+		for name, c := range map[string]struct {
+			sent   string
+			status websocket.StatusCode
+		}{
+			"not masked":                {"\x82\x04\x12\x02\x08\x01", websocket.StatusProtocolError},
+			"an extension's bit":        {"\xc2\x80\x00\x00\x00\x00", websocket.StatusProtocolError},
+			"an unknown kind":           {"\x83\x80\x00\x00\x00\x00", websocket.StatusProtocolError},
+			"a continuation of nothing": {"\x80\x80\x00\x00\x00\x00", websocket.StatusProtocolError},
+			"a ping in pieces":          {"\x09\x80\x00\x00\x00\x00", websocket.StatusProtocolError},
+			"a wasteful length":         {"\x82\xfe\x00\x01\x00\x00\x00\x00\x00", websocket.StatusProtocolError},
+			"a status that is no one's": {"\x88\x82\x00\x00\x00\x00\x00\x01", websocket.StatusProtocolError},
+			"text":                      {"\x81\x82\x00\x00\x00\x00{}", websocket.StatusUnsupportedData},
+			"an exabyte":                {"\x82\xff\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("x", 64), websocket.StatusMessageTooBig},
+			"half a message of ours":    {"\x82\x83\x00\x00\x00\x00\x0a\x7f\x01", websocket.StatusUnsupportedData},
+		} {
+			l := m.open(t)
+			_, err := io.WriteString(l.raw(), c.sent)
+			require.NoError(t, err)
+			require.Equal(t, wire.Close_PROTOCOL, l.closed(t).GetReason(), name)
+			_, err = wire.ReadDown(t.Context(), l.Conn)
+			require.Equal(t, c.status, websocket.CloseStatus(err), "%s: %v", name, err)
+			b.until(t, name+": the end must be told", `select data ->> 'reason' = 'PROTOCOL' from events where node_id = $1 order by position desc limit 1`, m.nodeID)
+		}
+		bystander.beat(t, 3)
+		require.Equal(t, uint64(3), bystander.next(t).GetBeatAck().GetSeq())
+		bystander.leave(t)
+	})
+
+	t.Run("a machine that dies inside of a frame leaves no half of it behind", func(t *testing.T) {
+		t.Parallel()
+		m := b.join(t, "h3.example")
+		l := m.open(t)
+		frame, err := proto.Marshal(inventory())
+		require.NoError(t, err)
+		// The first part of a message in pieces is a whole inventory by itself; the last one never comes.
+		_, err = l.raw().Write(append([]byte{0x02, 0x80 | 126, byte(len(frame) >> 8), byte(len(frame)), 0, 0, 0, 0}, frame...))
+		require.NoError(t, err)
+		require.NoError(t, l.raw().Close())
+		b.isNow(t, m.nodeID, node.Disconnected)
+		require.NotContains(t, b.history(t, m.nodeID), "node.inventory")
 	})
 
 	t.Run("frames that this gateway doesn't know are passed over", func(t *testing.T) {

@@ -276,16 +276,28 @@ func chainOf(t *testing.T, text string) [][]byte {
 type link struct {
 	*websocket.Conn
 
-	m *machine
+	m     *machine
+	under *net.Conn
 }
+
+// raw gives the connection under the websocket.
+func (l *link) raw() net.Conn { return *l.under }
 
 // dial opens the websocket, or gives the refusal.
 func (m *machine) dial(t *testing.T, certificates ...tls.Certificate) (*link, int, wire.ErrorBody) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	client, under := m.b.client(t, certificates...), new(net.Conn)
+	transport := client.Transport.(*http.Transport)
+	dial := transport.DialTLSContext
+	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		*under = c
+		return c, err
+	}
 	conn, res, err := websocket.Dial(ctx, "wss://gateway"+wire.SessionPath,
-		&websocket.DialOptions{HTTPClient: m.b.client(t, certificates...), Subprotocols: []string{wire.Subprotocol}})
+		&websocket.DialOptions{HTTPClient: client, Subprotocols: []string{wire.Subprotocol}})
 	if err != nil {
 		require.NotNil(t, res, "the gateway must answer: %v", err)
 		var refusal wire.ErrorBody
@@ -297,7 +309,7 @@ func (m *machine) dial(t *testing.T, certificates ...tls.Certificate) (*link, in
 	wire.Prepare(conn)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	require.Equal(t, wire.Subprotocol, conn.Subprotocol())
-	return &link{Conn: conn, m: m}, http.StatusSwitchingProtocols, wire.ErrorBody{}
+	return &link{Conn: conn, m: m, under: under}, http.StatusSwitchingProtocols, wire.ErrorBody{}
 }
 
 // open dials and says Hello.

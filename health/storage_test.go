@@ -33,11 +33,11 @@ func TestMissingFileSystemsAreBounded(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: p.ID, Hostname: "gpu-1", By: "test"})
+		n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: p.ID, Hostname: "gpu-1", By: "test"})
 		if err != nil {
 			return err
 		}
-		nodeID = n.ID
+		nodeID = n
 		return nil
 	})
 	see := func(round string, n int) {

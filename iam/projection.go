@@ -20,6 +20,11 @@ func ProjectTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation R
 	return nil
 }
 
+// ProjectOwnerTx lets the owner that a node's row names see the node. The statement goes out with the transaction's next one.
+func ProjectOwnerTx(tx *db.Tx, nodeID string) {
+	tx.Send(`insert into node_projection (tenant_id, node_id, relation) select owner_tenant_id, id, 'OWNER' from nodes where id = $1`, nodeID)
+}
+
 // WithdrawTx ends that relation. What other rows give stays.
 func WithdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation Relation) error {
 	_, err := tx.Exec(ctx, `

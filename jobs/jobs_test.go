@@ -54,12 +54,12 @@ func setup(t *testing.T) *bundle {
 		if err != nil {
 			return err
 		}
-		n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: p.ID, Hostname: "gpu-1", By: "test"})
+		n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: p.ID, Hostname: "gpu-1", By: "test"})
 		if err != nil {
 			return err
 		}
-		b.nodeID = n.ID
-		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n.ID)
+		b.nodeID = n
+		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n)
 		return err
 	})
 	require.NoError(t, err)

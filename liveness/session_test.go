@@ -59,14 +59,14 @@ func setup(t *testing.T, opts ...dbtest.Option) *bundle {
 func (b *bundle) node(t *testing.T) string {
 	t.Helper()
 	key := b.made.Add(1)
-	var made *node.Node
+	var made string
 	_, err := b.db.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		var err error
-		made, err = node.CreateTx(ctx, tx, node.New{Key: fmt.Sprintf("%064d", key), PoolID: b.pool, Hostname: "n.example", By: "test"})
+		made, err = node.CreateTx(tx, node.New{Key: fmt.Sprintf("%064d", key), PoolID: b.pool, Hostname: "n.example", By: "test"})
 		return err
 	})
 	require.NoError(t, err)
-	return made.ID
+	return made
 }
 
 func (b *bundle) exec(t *testing.T, sql string, args ...any) {

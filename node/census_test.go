@@ -32,11 +32,11 @@ func TestCensus(t *testing.T) {
 	made := make([]string, 0, 9)
 	for range cap(made) {
 		b.do(func(ctx context.Context, tx *db.Tx) error {
-			n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu", By: "test"})
+			n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu", By: "test"})
 			if err != nil {
 				return err
 			}
-			made = append(made, n.ID)
+			made = append(made, n)
 			return nil
 		})
 	}
@@ -87,9 +87,9 @@ func TestCountDrains(t *testing.T) {
 	for i, state := range []string{"DRAINING", "DRAINING", "DRAINED", "CANCELLED", "DRAINED"} {
 		var nodeID string
 		b.do(func(ctx context.Context, tx *db.Tx) error {
-			n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu", By: "test"})
+			n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu", By: "test"})
 			if err == nil {
-				nodeID = n.ID
+				nodeID = n
 			}
 			return err
 		})

@@ -2,18 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
-	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 )
@@ -36,59 +30,31 @@ type New struct {
 }
 
 // CreateTx makes the node's row, in ADOPTING and with a trusted credential, lets its owner see it, and begins its liveness: a machine whose first
-// Hello is still queued counts from here. A live node with the same key is CONFLICT; an unknown pool is NOT_FOUND.
-func CreateTx(ctx context.Context, tx *db.Tx, n New) (*Node, error) {
+// Hello is still queued counts from here. It gives the node's id. The statements go out with the transaction's next one, which fails, as the
+// commit would, when a live node has the same key or there is no such pool.
+func CreateTx(tx *db.Tx, n New) (string, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
-		return nil, err
+		return "", err
 	}
 	nodeID := n.ID
 	if nodeID == "" {
 		nodeID = id.New(id.Node)
 	}
-	rows, err := tx.Query(ctx, `
-		insert into nodes as n (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
-		select $1, $2, p.tenant_id, p.id, $4, 'ADOPTING', 'TRUSTED', $5 from pools p where p.id = $3
-		returning `+columns, nodeID, n.Key, n.PoolID, n.Hostname, n.By)
-	if err != nil {
-		return nil, fmt.Errorf("make the node: %w", err)
+	tx.Send(`
+		insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by)
+		select $1, $2, p.tenant_id, p.id, $4, 'ADOPTING', 'TRUSTED', $5 from pools p where p.id = $3`, nodeID, n.Key, n.PoolID, n.Hostname, n.By)
+	if len(n.Labels) > 0 {
+		var keys, values []string
+		for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
+			keys, values = append(keys, key), append(values, n.Labels[key])
+		}
+		tx.Send(`
+			insert into node_labels (node_id, key, value, source)
+			select $1, key, value, 'OPERATOR' from unnest($2::text[], $3::text[]) as x(key, value)`, nodeID, keys, values)
 	}
-	made, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
-	var pg *pgconn.PgError
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, fault.New(fault.NotFound, fault.Details{"poolId": n.PoolID}, "no pool %s", n.PoolID)
-	case errors.As(err, &pg) && pg.ConstraintName == "nodes_key":
-		return nil, fault.New(fault.Conflict, nil, "a node with this identity key exists")
-	case err != nil:
-		return nil, fmt.Errorf("make the node: %w", err)
-	}
-	if err := labelTx(ctx, tx, made, n.Labels); err != nil {
-		return nil, err
-	}
-	if err := iam.ProjectTx(ctx, tx, made.TenantID, made.ID, iam.Owner); err != nil {
-		return nil, err
-	}
-	tx.Send(`insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, made.ID)
-	return made, nil
-}
-
-// labelTx writes the labels that a new node begins with.
-func labelTx(ctx context.Context, tx *db.Tx, n *Node, labels map[string]string) error {
-	if len(labels) == 0 {
-		return nil
-	}
-	var keys, values []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		keys, values = append(keys, key), append(values, labels[key])
-		n.SetLabel(Label{Key: key, Value: labels[key], Source: FromOperator})
-	}
-	_, err := tx.Exec(ctx, `
-		insert into node_labels (node_id, key, value, source) select $1, key, value, 'OPERATOR' from unnest($2::text[], $3::text[]) as x(key, value)`,
-		n.ID, keys, values)
-	if err != nil {
-		return fmt.Errorf("label the node: %w", err)
-	}
-	return nil
+	iam.ProjectOwnerTx(tx, nodeID)
+	tx.Send(`insert into node_liveness (node_id, last_seen, gateway_id, session_number) values ($1, now(), '', 0)`, nodeID)
+	return nodeID, nil
 }
 
 // Locked is a node whose row the transaction holds, with who sees it and the database's time after the lock was got.

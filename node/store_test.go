@@ -66,9 +66,9 @@ func (b *bundle) node(hostname string) string {
 	b.Helper()
 	var nodeID string
 	b.do(func(ctx context.Context, tx *db.Tx) error {
-		n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: hostname, By: "test"})
+		n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: hostname, By: "test"})
 		if err == nil {
-			nodeID = n.ID
+			nodeID = n
 		}
 		return err
 	})

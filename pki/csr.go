@@ -15,8 +15,10 @@ import (
 const maxCSR = 2048
 
 // ParseCSR reads a certificate request and refuses, as INVALID_INPUT on csr, every one that says more than "this is my key": another key than
-// ECDSA on P-256, another signature than its own with SHA-256, a subject, an extension, an attribute, bytes after its end. The certificate is
+// ECDSA on P-256, another kind of signature than SHA-256's, a subject, an extension, an attribute, bytes after its end. The certificate is
 // made from the profile alone, so such a request would do no harm; but whoever sends one expects something that they would not get.
+//
+// The signature itself, whose check costs as much as signing, is the [Issuer]'s to look at: see [CheckCSR].
 func ParseCSR(der []byte) (*x509.CertificateRequest, error) {
 	if len(der) == 0 || len(der) > maxCSR {
 		return nil, fault.Invalid("csr", "must be a PKCS#10 request in DER of at most 2048 bytes", len(der))
@@ -26,7 +28,7 @@ func ParseCSR(der []byte) (*x509.CertificateRequest, error) {
 		return nil, fault.Because(fault.InvalidInput, err, fault.Details{"argument": "csr", "rule": "must be a PKCS#10 request in DER"},
 			"csr: must be a PKCS#10 request in DER")
 	}
-	if err := CheckCSR(csr); err != nil {
+	if err := CheckCSRContent(csr); err != nil {
 		return nil, err
 	}
 	return csr, nil
@@ -41,8 +43,20 @@ type tbsRequest struct {
 	Attributes []asn1.RawValue `asn1:"tag:0"`
 }
 
-// CheckCSR is the policy of ParseCSR on a request that is already parsed.
+// CheckCSR is the policy of ParseCSR on a request that is already parsed, and the look at its signature.
 func CheckCSR(csr *x509.CertificateRequest) error {
+	if err := CheckCSRContent(csr); err != nil {
+		return err
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return fault.Because(fault.InvalidInput, err, fault.Details{"argument": "csr", "rule": "must be signed by its own key"},
+			"csr: must be signed by its own key")
+	}
+	return nil
+}
+
+// CheckCSRContent is CheckCSR without the signature, for an issuer whose library looks at that itself.
+func CheckCSRContent(csr *x509.CertificateRequest) error {
 	if csr == nil {
 		return fault.Invalid("csr", "must be present", 0)
 	}
@@ -52,10 +66,6 @@ func CheckCSR(csr *x509.CertificateRequest) error {
 	}
 	if csr.SignatureAlgorithm != x509.ECDSAWithSHA256 {
 		return fault.Invalid("csr", "must be signed with ECDSA and SHA-256", 0)
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return fault.Because(fault.InvalidInput, err, fault.Details{"argument": "csr", "rule": "must be signed by its own key"},
-			"csr: must be signed by its own key")
 	}
 	if !bytes.Equal(csr.RawSubject, emptyName) {
 		return fault.Invalid("csr", "must have an empty subject", 0)

@@ -168,7 +168,8 @@ type tokenRow struct {
 	hash     []byte
 	tenant   string
 	pool     string
-	node     *string // the only node that it is for
+	labels   map[string]string // that a new node begins with
+	node     *string           // the only node that it is for
 	usedBy   *string
 	ageOfUse *time.Duration
 	open     bool // neither used, revoked nor expired, by the database's clock
@@ -204,7 +205,7 @@ func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 		return wire.JoinAnswer{}, err
 	}
 	made := cert{node: nodeID, generation: generation, chain: chain}
-	_, err = s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return s.record(ctx, tx, j, h, &made) })
+	_, err = s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return s.record(ctx, tx, j, t, h, &made) })
 	if errors.Is(err, errLate) {
 		if t, _, err = s.look(ctx, j); err != nil {
 			return wire.JoinAnswer{}, err
@@ -229,7 +230,7 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 	var credential *node.Credential
 	var deleted *bool
 	err := s.DB.Pool().QueryRow(ctx, `
-		select t.secret_hash, t.tenant_id, t.pool_id, t.node_id, t.used_by, clock_timestamp() - t.used_at,
+		select t.secret_hash, t.tenant_id, t.pool_id, t.labels, t.node_id, t.used_by, clock_timestamp() - t.used_at,
 		       t.used_at is null and t.revoked_at is null and t.expires_at > clock_timestamp(),
 		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.deleted
 		from (select) as always
@@ -237,7 +238,7 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.deleted_at is not null as deleted
 		           from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $2 and k.state <> 'FREED') h on true`,
 		j.token.ID(), j.fingerprint).
-		Scan(&t.hash, &tokenTenant, &tokenPool, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
+		Scan(&t.hash, &tokenTenant, &tokenPool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
 	if err != nil {
 		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
-	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
 )
@@ -32,30 +31,24 @@ type cert struct {
 func (c cert) serial() string { return SerialText(c.chain[0].SerialNumber) }
 
 // record is the join's one transaction: claim, node, key, certificate, event.
-func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, h *holder, made *cert) error {
+func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, h *holder, made *cert) error {
 	if err := tx.Locks(db.LockJoinToken); err != nil {
 		return err
 	}
+	// The claim goes out with what follows; whether it got the token shows where the certificate is recorded, which takes a claimed one.
 	hash := j.token.SecretHash()
-	var tenant, pool string
-	var labels map[string]string
-	err := tx.QueryRow(ctx, `
+	tx.Send(`
 		update join_tokens set used_at = clock_timestamp(), used_by = $2
-		where id = $1 and secret_hash = $3 and used_at is null and revoked_at is null and expires_at > clock_timestamp()
-		returning tenant_id, pool_id, labels`, j.token.ID(), made.node, hash[:]).Scan(&tenant, &pool, &labels)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errLate
-	}
-	if err != nil {
-		return fmt.Errorf("claim the join token: %w", err)
-	}
+		where id = $1 and secret_hash = $3 and used_at is null and revoked_at is null and expires_at > clock_timestamp()`,
+		j.token.ID(), made.node, hash[:])
+	var err error
 	if h == nil {
-		err = s.recordNew(ctx, tx, j, pool, labels, made)
+		err = s.recordNew(ctx, tx, j, t, made)
 	} else {
-		err = s.recordAgain(ctx, tx, j, h, pool, made)
+		err = s.recordAgain(ctx, tx, j, h, t.pool, made)
 	}
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" || fault.CodeOf(err) == fault.Conflict {
+	if errors.As(err, &pg) && pg.Code == "23505" {
 		return errMoved // another join by the same identity came first; this one re-attaches what it made
 	}
 	return err
@@ -80,9 +73,9 @@ func (j *joining) data(made *cert) joinData {
 	}
 }
 
-func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool string, labels map[string]string, made *cert) error {
-	n, err := node.CreateTx(ctx, tx, node.New{ID: made.node, Key: j.fingerprint, PoolID: pool, Hostname: j.Hostname, Labels: labels, By: j.token.ID()})
-	if err != nil {
+func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, made *cert) error {
+	n := node.New{ID: made.node, Key: j.fingerprint, PoolID: t.pool, Hostname: j.Hostname, Labels: t.labels, By: j.token.ID()}
+	if _, err := node.CreateTx(tx, n); err != nil {
 		return err
 	}
 	if err := tx.Locks(db.LockNodePart); err != nil {
@@ -92,8 +85,8 @@ func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, pool strin
 		return err
 	}
 	return events.Append(tx, events.Entry{
-		Type: "node.joined", TenantID: n.TenantID, NodeID: n.ID, Actor: iam.NodeActor(n.ID).Name, Data: j.data(made),
-		Audience: events.Audience{Full: []string{n.TenantID}}, // its owner, to whom alone CreateTx has shown it
+		Type: "node.joined", TenantID: t.tenant, NodeID: n.ID, Actor: iam.NodeActor(n.ID).Name, Data: j.data(made),
+		Audience: events.Audience{Full: []string{t.tenant}}, // its owner, to whom alone CreateTx has shown it
 	})
 }
 
@@ -179,7 +172,7 @@ func revokeLive(ctx context.Context, tx *db.Tx, nodeID, by, reason string) ([]st
 	return serials, nil
 }
 
-// recordCert writes the certificate's row and, for a new node, its identity key's.
+// recordCert writes the certificate's row and, for a new node, its identity key's. It is errLate when this transaction did not get the token.
 func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey bool) error {
 	leaf := made.chain[0]
 	err := tx.QueryRow(ctx, `
@@ -187,9 +180,14 @@ func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey
 		  insert into identity_keys (node_id, fingerprint, public_key, state) select $2, $11, $12, 'TRUSTED' where $13
 		)
 		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, token_id, issued_at, not_before, not_after)
-		values ($1, $2, 'ACTIVE', $3, $4, $5, $6, $7, $8, clock_timestamp(), $9, $10) returning issued_at`,
+		select $1, $2, 'ACTIVE', $3, $4, $5, $6, $7::jsonb, t.id, clock_timestamp(), $9, $10 from join_tokens t
+		where t.id = $8 and t.xmin = pg_current_xact_id()::xid -- the claim is this transaction's own
+		returning issued_at`,
 		made.serial(), made.node, made.generation, KeyFingerprint(leaf), j.csrHash[:], string(ChainPEM(made.chain)), string(j.print), j.token.ID(),
 		leaf.NotBefore, leaf.NotAfter, j.fingerprint, j.IdentityKey, withKey).Scan(&made.issuedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errLate
+	}
 	if err != nil {
 		return fmt.Errorf("record the certificate: %w", err)
 	}

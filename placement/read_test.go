@@ -72,12 +72,12 @@ func (b *bundle) node() string {
 	b.Helper()
 	var nodeID string
 	b.do(func(ctx context.Context, tx *db.Tx) error {
-		n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu-1", By: "test"})
+		n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: b.pool, Hostname: "gpu-1", By: "test"})
 		if err != nil {
 			return err
 		}
-		nodeID = n.ID
-		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n.ID)
+		nodeID = n
+		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n)
 		return err
 	})
 	return nodeID

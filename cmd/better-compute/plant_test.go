@@ -170,12 +170,12 @@ func (p *plant) node() (nodeID string) {
 		if err != nil {
 			return err
 		}
-		n, err := node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: pools[0].ID, Hostname: "gpu-1", By: "test"})
+		n, err := node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: pools[0].ID, Hostname: "gpu-1", By: "test"})
 		if err != nil {
 			return err
 		}
-		nodeID = n.ID
-		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n.ID)
+		nodeID = n
+		_, err = tx.Exec(ctx, `update nodes set provision_state = 'ADOPTED' where id = $1`, n)
 		return err
 	})
 	require.NoError(p, err)

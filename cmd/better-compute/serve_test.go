@@ -224,7 +224,7 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = node.CreateTx(ctx, tx, node.New{Key: id.New(id.Session), PoolID: pools[0].ID, Hostname: "gpu-1", By: "test"})
+		_, err = node.CreateTx(tx, node.New{Key: id.New(id.Session), PoolID: pools[0].ID, Hostname: "gpu-1", By: "test"})
 		return err
 	})
 	require.NoError(t, err)

@@ -18,8 +18,13 @@ import (
 // Close PROTOCOL; every other error of a read means that the connection is gone.
 var ErrProtocol = errors.New("the other side broke the session protocol")
 
-// inventoryField is the number of the one field of Up that may make a frame longer than MaxFrame.
-const inventoryField = 3
+// The numbers of the fields that frames are told apart by: beat and inventory of Up, beat_ack of Down, seq of Beat and of BeatAck.
+const (
+	beatField      = 2
+	inventoryField = 3 // the one that may make a frame longer than MaxFrame
+	ackField       = 2
+	seqField       = 1
+)
 
 // frames keeps read buffers. Beats are tiny and many; a buffer that an inventory made large is let go.
 var frames = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -60,6 +65,73 @@ func WriteUp(ctx context.Context, c *websocket.Conn, up *Up) error {
 // WriteDown sends one frame to the machine, within WriteTimeout.
 func WriteDown(ctx context.Context, c *websocket.Conn, down *Down) error {
 	return write(ctx, c, down, MaxFrame, WriteTimeout)
+}
+
+// LimitUp gives how long a frame of the machine may be that begins with these bytes: long only when it begins as an inventory does, so that nobody
+// makes the reader hold a megabyte for nothing.
+func LimitUp(beginning []byte) int {
+	if firstField(beginning) == inventoryField {
+		return MaxInventory
+	}
+	return MaxFrame
+}
+
+// DecodeUp reads an encoded Up. Nearly every frame is a beat, and one that says nothing but its number is given as that number, with a nil Up and no
+// message made for it.
+func DecodeUp(frame []byte) (up *Up, seq uint64, err error) {
+	if seq, ok := beatOf(frame); ok {
+		return nil, seq, nil
+	}
+	up = new(Up)
+	if err := proto.Unmarshal(frame, up); err != nil {
+		return nil, 0, fmt.Errorf("read a frame: %w: %w", ErrProtocol, err)
+	}
+	return up, 0, nil
+}
+
+// beatOf reads an encoded Up that is a Beat with a number, and nothing else. Whatever is spelled otherwise is for the decoder.
+func beatOf(frame []byte) (seq uint64, ok bool) {
+	field, kind, n := protowire.ConsumeTag(frame)
+	if n < 0 || field != beatField || kind != protowire.BytesType {
+		return 0, false
+	}
+	beat, m := protowire.ConsumeBytes(frame[n:])
+	if m < 0 || n+m != len(frame) {
+		return 0, false
+	}
+	field, kind, n = protowire.ConsumeTag(beat)
+	if n < 0 || field != seqField || kind != protowire.VarintType {
+		return 0, false
+	}
+	seq, m = protowire.ConsumeVarint(beat[n:])
+	return seq, m > 0 && n+m == len(beat)
+}
+
+// AppendAck adds to b the frame that answers the beat of that number: an encoded Down with a BeatAck.
+func AppendAck(b []byte, seq uint64) []byte {
+	size := 0
+	if seq > 0 { // a number that is 0 is not written
+		size = protowire.SizeTag(seqField) + protowire.SizeVarint(seq)
+	}
+	b = protowire.AppendVarint(protowire.AppendTag(b, ackField, protowire.BytesType), uint64(size))
+	if seq > 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, seqField, protowire.VarintType), seq)
+	}
+	return b
+}
+
+// EncodeDown gives the frame of a message to the machine.
+func EncodeDown(down *Down) ([]byte, error) { return encode(down, MaxFrame) }
+
+func encode(m proto.Message, limit int) ([]byte, error) {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("write a frame: %w", err)
+	}
+	if len(b) > limit {
+		return nil, fmt.Errorf("write a frame: %d bytes are more than %d", len(b), limit)
+	}
+	return b, nil
 }
 
 func read(ctx context.Context, c *websocket.Conn, into proto.Message, limit int64) error {
@@ -109,12 +181,9 @@ func firstField(b []byte) protowire.Number {
 }
 
 func write(ctx context.Context, c *websocket.Conn, m proto.Message, limit int, timeout time.Duration) error {
-	b, err := proto.Marshal(m)
+	b, err := encode(m, limit)
 	if err != nil {
-		return fmt.Errorf("write a frame: %w", err)
-	}
-	if len(b) > limit {
-		return fmt.Errorf("write a frame: %d bytes are more than %d", len(b), limit)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

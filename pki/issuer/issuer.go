@@ -144,10 +144,11 @@ func (i *Issuer) SignGateway(ctx context.Context, csr *x509.CertificateRequest, 
 
 var errMismatch = errors.New("the certificate does not match its profile")
 
-// csrPolicy lets the library itself refuse what pki.CheckCSR refuses, should anyone ever sign past it.
+// csrPolicy lets the library itself refuse what pki.CheckCSR refuses, should anyone ever sign past it. The signature the library has checked before it
+// asks, and checks again when it makes the certificate.
 type csrPolicy struct{}
 
-func (csrPolicy) Valid(csr *x509.CertificateRequest) error { return pki.CheckCSR(csr) }
+func (csrPolicy) Valid(csr *x509.CertificateRequest) error { return pki.CheckCSRContent(csr) }
 
 // profile overwrites the leaf that the library made from the request; of the request only the key is left.
 type profile struct{ leaf *x509.Certificate }
@@ -163,11 +164,14 @@ func (s *signer) sign(ctx context.Context, csr *x509.CertificateRequest, leaf *x
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("sign a certificate: %w", err)
 	}
-	if err := pki.CheckCSR(csr); err != nil { // here too, because the library wraps a refusal into an error of its own
+	if err := pki.CheckCSRContent(csr); err != nil { // here too, because the library wraps a refusal into an error of its own
 		return nil, err
 	}
 	chain, err := s.authority.SignWithContext(ctx, csr, provisioner.SignOptions{}, csrPolicy{}, provisioner.CertificateEnforcer(profile{leaf}))
 	if err != nil {
+		if err := pki.CheckCSR(csr); err != nil {
+			return nil, err // it was the request's signature
+		}
 		return nil, fault.Because(fault.Unavailable, err, nil, "the certificate authority did not sign; try again")
 	}
 	// A copy of the chain's slice, cut to what we promise; the certificates themselves are never written to.
