@@ -1,10 +1,12 @@
 import { createRoot } from "react-dom/client";
 import { takeSecret } from "./api/session";
 import { App } from "./app";
+import { askViewer } from "./boot";
 import "./styles.css";
 
 // The secret leaves the address before anything else can read it.
 const secret = takeSecret(location, history);
+if (!secret) askViewer();
 const place = document.getElementById("root");
 if (place) createRoot(place).render(<App secret={secret} />);
 

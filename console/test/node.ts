@@ -36,7 +36,7 @@ export function cordonedBy(by: string, reason: string | null, version: number): 
 	return {
 		version,
 		cordoned: true,
-		cordon: { by, reason, at },
+		cordon: { by, reason, at, until: null, overdue: false },
 		holds: [{ reason: "cordon", owner: "operator", by, message: reason, since: at }],
 		placeableFor: "NONE",
 		outSince: at,

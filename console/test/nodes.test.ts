@@ -36,6 +36,17 @@ describe("NodeStore", () => {
 		expect(store.merge(aNode({ connectivity: "CONNECTED" }), store.mark())).toBe(true);
 	});
 
+	it("of another log a lower version counts, and what was asked of the old one never comes back", () => {
+		const { store } = setup();
+		const before = store.mark();
+		store.merge(aNode({ version: 9 }));
+		store.anew();
+		expect(store.merge(aNode({ version: 3 }))).toBe(true);
+		expect(store.merge(aNode({ version: 10 }), before)).toBe(false);
+		expect(store.merge(aNode({ version: 2 }))).toBe(false);
+		expect(store.get(aNode().id)?.node.version).toBe(3);
+	});
+
 	it("takes a higher version even from an older question", () => {
 		const { store } = setup();
 		const mark = store.mark();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { takeSecret } from "../src/api/session";
 import { characters, commandLine, differences, drainWords, effects, mutationText, refusal, service } from "../src/nodes/words";
-import { matches, parseSearch, toFilter } from "../src/store/filter";
+import { parseSearch, toFilter, toOrder } from "../src/store/filter";
 import { aNode, cordonedBy } from "./node";
 
 const now = Date.parse("2026-11-29T12:00:00Z");
@@ -42,7 +42,6 @@ describe("words", () => {
 	});
 
 	it("a drain says how many are left, and that an open-ended one has no end", () => {
-		const blocker = { id: "alloc_1", reservationId: "res_1", tenantId: "acme", startsAt: "2026-11-29T11:00:00Z", future: false };
 		const drain = {
 			id: "drn_1",
 			state: "DRAINING" as const,
@@ -50,19 +49,15 @@ describe("words", () => {
 			by: "alex",
 			startedAt: "2026-11-29T11:30:00Z",
 			endedAt: null,
+			deadline: null,
+			overdue: false,
 			confirmedByNode: null,
 		};
-		expect(
-			drainWords(
-				aNode({
-					drain: { ...drain, expectedAt: "2026-11-29T12:47:00Z", blockers: [{ ...blocker, endsAt: "2026-11-29T12:47:00Z" }] },
-				}),
-				now,
-			)?.word,
-		).toBe("1 left, empty in 47 min");
-		expect(
-			drainWords(aNode({ drain: { ...drain, expectedAt: null, blockers: [{ ...blocker, endsAt: null }] } }), now)?.word,
-		).toBe("1 left, no end");
+		const one = { liveAllocationCount: 1 };
+		expect(drainWords(aNode({ ...one, drain: { ...drain, expectedAt: "2026-11-29T12:47:00Z" } }), now)?.word).toBe(
+			"1 left · in 47 min",
+		);
+		expect(drainWords(aNode({ ...one, drain: { ...drain, expectedAt: null } }), now)?.word).toBe("1 left · no end");
 	});
 
 	it("uncordon says that it ends a drain; drain says whose cordon stays on record", () => {
@@ -73,9 +68,10 @@ describe("words", () => {
 			by: "alex",
 			startedAt: "2026-11-29T11:30:00Z",
 			endedAt: null,
+			deadline: null,
+			overdue: false,
 			expectedAt: null,
 			confirmedByNode: null,
-			blockers: [],
 		};
 		expect(effects(aNode({ ...cordonedBy("sam", null, 2), drain }), "uncordon").changes.join(" ")).toContain(
 			"Ends the drain that alex began",
@@ -102,10 +98,9 @@ describe("filter", () => {
 		});
 	});
 
-	it("does not judge by a text that a label may hold", () => {
-		expect(matches({ q: "GPU" }, aNode())).toBe(true);
-		expect(matches({ q: "b7" }, aNode())).toBeNull();
-		expect(matches({ q: "b7", cordoned: true }, aNode())).toBe(false);
+	it("the order is the server's, and an unknown one is by name", () => {
+		expect(toOrder(parseSearch({ order: "out" }))).toBe("OUT_SINCE_ASC");
+		expect(toOrder(parseSearch({ order: "price" }))).toBe("HOSTNAME_ASC");
 	});
 });
 

@@ -58,6 +58,19 @@ export function onSignedOut(callback: () => void): () => void {
 	return () => signedOut.delete(callback);
 }
 
+const signedIn = new Set<() => void>();
+
+/** Calls back when somebody is signed in again on a page whose session had ended. */
+export function onSignedIn(callback: () => void): () => void {
+	signedIn.add(callback);
+	return () => signedIn.delete(callback);
+}
+
+/** Says that a session stands again. */
+export function tellSignedIn(): void {
+	for (const tell of signedIn) tell();
+}
+
 /** Longer than the server's own bound: an answer that is not there by then does not come. */
 const patience = 40_000;
 

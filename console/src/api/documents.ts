@@ -21,6 +21,8 @@ export const NodeRowFragment = graphql(`
 			reason
 			by
 			at
+			until
+			overdue
 		}
 		noScheduleReasons
 		maintenance
@@ -46,47 +48,15 @@ export const NodeRowFragment = graphql(`
 			startedAt
 			endedAt
 			expectedAt
+			deadline
+			overdue
 			confirmedByNode
-			blockers {
-				id
-				reservationId
-				tenantId
-				startsAt
-				endsAt
-				future
-			}
 		}
 		controls {
 			control
 			action
 			enabled
 			because
-		}
-	}
-`);
-
-export const EventLineFragment = graphql(`
-	fragment EventLine on Event {
-		__typename
-		id
-		cursor
-		type
-		at
-		nodeId
-		actor
-		reason
-		... on NodeCordonEvent {
-			cancelledDrainId
-		}
-		... on NodeDraining {
-			drainId
-		}
-		... on NodeDrained {
-			drainId
-			confirmedByNode
-		}
-		... on GenericEvent {
-			data
 		}
 	}
 `);
@@ -112,8 +82,8 @@ export const PoolsQuery = graphql(`
 `);
 
 export const NodesQuery = graphql(`
-	query Nodes($tenantId: ID!, $filter: NodeFilter, $first: Int!, $after: Cursor) {
-		nodes(tenantId: $tenantId, filter: $filter, first: $first, after: $after) {
+	query Nodes($tenantId: ID!, $filter: NodeFilter, $orderBy: NodeOrder!, $first: Int!, $after: Cursor) {
+		nodes(tenantId: $tenantId, filter: $filter, orderBy: $orderBy, first: $first, after: $after) {
 			nodes {
 				...NodeRow
 			}
@@ -127,109 +97,51 @@ export const NodesQuery = graphql(`
 	}
 `);
 
-export const NodeRowQuery = graphql(`
-	query NodeRowById($tenantId: ID!, $nodeId: ID!) {
-		node(tenantId: $tenantId, nodeId: $nodeId) {
-			...NodeRow
-		}
-	}
-`);
-
-export const NodeDetailQuery = graphql(`
-	query NodeDetail($tenantId: ID!, $nodeId: ID!) {
-		node(tenantId: $tenantId, nodeId: $nodeId) {
-			...NodeRow
-			key
-			tenantId
-			createdAt
-			identityGeneration
-			labels {
-				key
-				value
-				source
-			}
-			session {
-				gateway
-				since
-				endedAt
-				agentVersion
-				bootId
-				clockSkewMs
-			}
-			lastDrain {
-				id
-				state
-				reason
-				by
-				startedAt
-				endedAt
-				endedBy
-				cause
-				confirmedByNode
-			}
-			allocations(first: 50) {
-				nodes {
-					id
-					reservationId
-					tenantId
-					startsAt
-					endsAt
-					future
-				}
-				pageInfo {
-					hasNextPage
-				}
-			}
-			inventory {
-				reportedAt
-				stale
-				os
-				kernel
-				vendor
-				model
-				serial
-				cpuModel
-				cpuArch
-				cpuCores
-				cpuThreads
-				memoryBytes
-				gpus {
-					uuid
-					model
-					memoryBytes
-				}
-				gpuNote
-				storageRoots {
-					path
-					fsType
-					sizeBytes
-				}
-			}
-		}
-	}
-`);
-
-export const NodeHistoryQuery = graphql(`
-	query NodeHistory($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
-		events(tenantId: $tenantId, nodeId: $nodeId, first: 30, after: $after) {
-			nodes {
-				...EventLine
-			}
-			pageInfo {
-				hasNextPage
-				endCursor
-			}
-		}
-	}
-`);
-
-export const NodeEventsSubscription = graphql(`
-	subscription NodeEvents($tenantId: ID!, $after: Cursor) {
-		nodeEvents(tenantId: $tenantId, after: $after) {
-			...EventLine
-			node {
+/** The rows that are on the screen, as they are now. */
+export const RowsSubscription = graphql(`
+	subscription Rows($tenantId: ID!, $after: Cursor!, $nodeIds: [ID!]!) {
+		nodeChanges(tenantId: $tenantId, after: $after, nodeIds: $nodeIds, maxPerSecond: 4) {
+			changed {
 				...NodeRow
 			}
+			removed
+			asOf
+		}
+	}
+`);
+
+/** Which nodes a list is about: by id alone, however many there are. */
+export const MembersSubscription = graphql(`
+	subscription Members($tenantId: ID!, $after: Cursor!, $filter: NodeFilter) {
+		nodeChanges(tenantId: $tenantId, after: $after, filter: $filter, maxPerSecond: 2) {
+			changed {
+				id
+			}
+			removed
+			asOf
+		}
+	}
+`);
+
+export const FleetSubscription = graphql(`
+	subscription Fleet($tenantId: ID!) {
+		fleetSummary(tenantId: $tenantId) {
+			total
+			connectivity {
+				connectivity
+				count
+			}
+			cordoned
+			draining
+			maintenance
+		}
+	}
+`);
+
+export const CountSubscription = graphql(`
+	subscription Count($tenantId: ID!, $filter: NodeFilter) {
+		fleetSummary(tenantId: $tenantId, filter: $filter) {
+			total
 		}
 	}
 `);

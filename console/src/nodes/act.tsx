@@ -1,14 +1,13 @@
 import { Dialog } from "radix-ui";
 import { type FormEvent, useId, useRef, useState } from "react";
 import { type ApiError, asApiError, request } from "../api/client";
-import { CordonMutation, DrainMutation, NodeRowQuery, UncordonMutation } from "../api/documents";
+import { CordonMutation, DrainMutation, NodesQuery, UncordonMutation } from "../api/documents";
 import type { NodeCordonInput } from "../gql/graphql";
-import type { Live } from "../store/live";
 import type { NodeRow } from "../store/nodes";
-import { Button, Copy, Failure, Spinner } from "../ui/parts";
+import { Button, Command, Failure, Spinner } from "../ui/parts";
 import { clock, full } from "../ui/time";
 import { useToast } from "../ui/toasts";
-import { useConnection, useNode } from "./hooks";
+import { useConnection, useFleet, useNode } from "./hooks";
 import { type Control, characters, commandLine, differences, effects, mutationText, refusal } from "./words";
 
 const verbs: Record<Control, { title: string; button: string; done: string }> = {
@@ -23,11 +22,12 @@ const send: Record<Control, (input: NodeCordonInput) => Promise<{ node: NodeRow;
 };
 const maxReason = 256;
 
-type Props = { live: Live; viewer: string; nodeId: string; control: Control; onClose: () => void };
+type Props = { viewer: string; nodeId: string; control: Control; onClose: () => void };
 
 /** The one dialog of the three controls: what will change, what stays, the reason, and the same act for scripts. */
-export function Act(props: Props) {
-	const held = useNode(props.live, props.nodeId);
+export default function Act(props: Props) {
+	const fleet = useFleet();
+	const held = useNode(fleet, props.nodeId);
 	return (
 		<Dialog.Root open onOpenChange={(open) => !open && props.onClose()}>
 			<Dialog.Portal>
@@ -39,7 +39,7 @@ export function Act(props: Props) {
 					{held ? (
 						<Form {...props} node={held.node} />
 					) : (
-						<Dialog.Title className="p-4">This node is no longer visible to {props.live.tenantId}.</Dialog.Title>
+						<Dialog.Title className="p-4">This node is no longer visible to {fleet.tenantId}.</Dialog.Title>
 					)}
 				</Dialog.Content>
 			</Dialog.Portal>
@@ -47,14 +47,15 @@ export function Act(props: Props) {
 	);
 }
 
-function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow }) {
+function Form({ viewer, control, onClose, node }: Props & { node: NodeRow }) {
+	const fleet = useFleet();
 	// The state on which the reader decides. It moves only when they say so, and its version goes with the act.
 	const [base, setBase] = useState(node);
 	const [reason, setReason] = useState("");
 	const [error, setError] = useState<ApiError | null>(null);
 	const [sending, setSending] = useState(false);
 	const attempt = useRef<{ body: string; id: string } | null>(null);
-	const connection = useConnection(live);
+	const connection = useConnection(fleet);
 	const toast = useToast();
 	const ids = { reason: useId(), count: useId() };
 
@@ -65,23 +66,23 @@ function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow 
 	const { changes, leaves } = effects(node, control);
 	const someoneElses = control === "uncordon" && node.cordon && node.cordon.by !== viewer ? node.cordon : null;
 	const text = reason.trim();
-	const command = commandLine(control, live.tenantId, node, base.version, text);
-	const mutation = mutationText(control, live.tenantId, node, base.version, text);
+	const command = commandLine(control, fleet.tenantId, node, base.version, text);
+	const mutation = mutationText(control, fleet.tenantId, node, base.version, text);
 
 	async function submit(e: FormEvent) {
 		e.preventDefault();
 		if (sending || tooLong || changed || refused) return;
 		setSending(true);
 		setError(null);
-		const input = { tenantId: live.tenantId, nodeId: node.id, version: base.version, reason: text === "" ? null : text };
+		const input = { tenantId: fleet.tenantId, nodeId: node.id, version: base.version, reason: text === "" ? null : text };
 		// A repeat of the very same act after a lost answer carries the same id, and so happens once.
 		const body = JSON.stringify(input);
 		if (attempt.current?.body !== body) attempt.current = { body, id: randomId() };
-		live.expectMine(node.id);
+		fleet.expectMine(node.id);
 		try {
 			const payload = await send[control]({ ...input, requestId: attempt.current.id });
 			if (payload) {
-				live.nodes.merge(payload.node);
+				fleet.nodes.merge(payload.node);
 				toast(`${payload.node.hostname} ${payload.changed ? verbs[control].done : "was so already: nothing changed"}`);
 			}
 			onClose();
@@ -90,12 +91,17 @@ function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow 
 			setSending(false);
 			setError(failure);
 			if (failure.code === "CONFLICT") {
-				const mark = live.nodes.mark();
-				const fresh = await request(NodeRowQuery, { tenantId: live.tenantId, nodeId: node.id }).catch(() => null);
-				if (fresh?.node) live.nodes.merge(fresh.node, mark);
+				const mark = fleet.nodes.mark();
+				const fresh = await request(NodesQuery, {
+					tenantId: fleet.tenantId,
+					filter: { nodeIds: [node.id] },
+					orderBy: "HOSTNAME_ASC",
+					first: 1,
+				}).catch(() => null);
+				for (const n of fresh?.nodes.nodes ?? []) fleet.nodes.merge(n, mark);
 			}
 		} finally {
-			live.forgetMine(node.id);
+			fleet.forgetMine(node.id);
 		}
 	}
 
@@ -183,10 +189,12 @@ function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow 
 				)}
 				{refused && !sending && <p className="text-warn">Not offered now: {refused}.</p>}
 				{error && <Failure error={error} />}
-				<details className="rounded border border-line">
-					<summary className="px-3 py-1.5 text-muted">The same from a script</summary>
-					<Code text={command} label="Copy the command" />
-					<Code text={mutation} label="Copy the mutation" />
+				<details>
+					<summary className="w-fit rounded text-muted hover:text-text">The same from a script</summary>
+					<div className="mt-2 flex flex-col gap-1.5">
+						<Command text={command} label="Copy the command" />
+						<Command text={mutation} label="Copy the mutation" />
+					</div>
 				</details>
 			</div>
 			<footer className="flex justify-end gap-2 border-line border-t px-4 py-3">
@@ -201,15 +209,6 @@ function Form({ live, viewer, control, onClose, node }: Props & { node: NodeRow 
 				</Button>
 			</footer>
 		</form>
-	);
-}
-
-function Code({ text, label }: { text: string; label: string }) {
-	return (
-		<div className="flex items-start gap-2 border-line border-t bg-raised px-3 py-2">
-			<pre className="min-w-0 flex-1 wrap-anywhere whitespace-pre-wrap font-mono text-xs">{text}</pre>
-			<Copy text={text} label={label} />
-		</div>
 	);
 }
 

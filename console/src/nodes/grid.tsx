@@ -1,26 +1,17 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from "react";
-import type { List, Live } from "../store/live";
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import type { List, NodeList } from "../store/list";
 import { Button } from "../ui/parts";
 import { full, useNow } from "../ui/time";
-import { useNode } from "./hooks";
-import {
-	type Control,
-	connectivity,
-	cordonWords,
-	drainWords,
-	provision,
-	refusal,
-	type Sign,
-	seenWords,
-	service,
-	toneClass,
-} from "./words";
+import { useFleet, useNode } from "./hooks";
+import { Said } from "./said";
+import { type Control, connectivity, cordonWords, drainWords, provision, refusal, seenWords, service } from "./words";
 
-const rowHeight = 32;
+const rowHeight = 28;
 
 const columns = [
 	["name", "Name"],
+	["id", "Id"],
 	["pool", "Pool"],
 	["connectivity", "Connectivity"],
 	["service", "In service"],
@@ -33,19 +24,20 @@ const columns = [
 ] as const;
 
 type Props = {
-	live: Live;
+	nodes: NodeList;
 	list: List;
 	activeId: string | null;
-	openId: string | null;
+	peekId: string | null;
 	stale: boolean;
 	onActivate: (id: string) => void;
 	onOpen: (id: string) => void;
 	onAct: (id: string, control: Control) => void;
 	onKeyDown: (e: KeyboardEvent) => void;
+	href: (id: string) => string;
 };
 
 /** The fleet, one row a node. Rows far from view are not drawn, so the focus stays on the grid, which names its active row. */
-export function Grid({ live, list, activeId, openId, stale, onActivate, onOpen, onAct, onKeyDown }: Props) {
+export function Grid({ nodes, list, activeId, peekId, stale, onActivate, onOpen, onAct, onKeyDown, href }: Props) {
 	const scroll = useRef<HTMLDivElement>(null);
 	const rows = useVirtualizer({
 		count: list.ids.length,
@@ -53,22 +45,46 @@ export function Grid({ live, list, activeId, openId, stale, onActivate, onOpen, 
 		estimateSize: () => rowHeight,
 		getItemKey: (i) => list.ids[i] ?? i,
 		overscan: 12,
+		initialOffset: nodes.left.offset,
 		scrollPaddingStart: rowHeight,
 		scrollPaddingEnd: rowHeight,
 	});
 
 	const items = rows.getVirtualItems();
+	const first = items[0]?.index ?? 0;
 	const last = items.at(-1)?.index ?? 0;
 	useEffect(() => {
-		if (list.hasMore && last > list.ids.length - 40) void live.more();
-	}, [live, list.hasMore, list.ids.length, last]);
+		if (list.hasMore && last > list.ids.length - Math.min(60, list.ids.length / 5)) void nodes.more();
+	}, [nodes, list.hasMore, list.ids.length, last]);
+	// A wheel passes many rows: those that it stops at are followed.
+	useEffect(() => {
+		const timer = setTimeout(() => nodes.watch(first, last), 120);
+		return () => clearTimeout(timer);
+	}, [nodes, first, last]);
+	useEffect(() => () => nodes.watch(0, -1), [nodes]);
 
+	useLayoutEffect(() => {
+		const box = scroll.current;
+		if (!box) return;
+		box.scrollTop = nodes.left.offset;
+		const keep = () => {
+			nodes.left.offset = box.scrollTop;
+		};
+		box.addEventListener("scroll", keep, { passive: true });
+		return () => box.removeEventListener("scroll", keep);
+	}, [nodes]);
+
+	// The row is brought into view when somebody moves to it, and at no other time: what moves by itself is nobody's wish.
+	const moved = useRef(activeId);
 	const activeIndex = activeId ? list.ids.indexOf(activeId) : -1;
 	useEffect(() => {
+		if (moved.current === activeId) return;
+		moved.current = activeId;
 		if (activeIndex >= 0) rows.scrollToIndex(activeIndex, { align: "auto" });
-	}, [activeIndex, rows]);
+	}, [activeId, activeIndex, rows]);
 
 	const drawn = activeIndex >= 0 && items.some((item) => item.index === activeIndex);
+	const shown = columns.filter(([id]) => id !== "id" || list.repeats);
 	return (
 		<div
 			ref={scroll}
@@ -76,21 +92,21 @@ export function Grid({ live, list, activeId, openId, stale, onActivate, onOpen, 
 			role="grid"
 			aria-label="Nodes"
 			aria-rowcount={list.hasMore ? Math.max(list.total, list.ids.length) + 1 : list.ids.length + 1}
-			aria-colcount={columns.length}
+			aria-colcount={shown.length}
 			aria-busy={list.loading !== null}
 			aria-activedescendant={drawn ? `row-${activeId}` : undefined}
 			tabIndex={0}
 			onKeyDown={onKeyDown}
-			className={`nodes-grid min-h-0 flex-1 overflow-auto ${stale ? "opacity-70 grayscale" : ""}`}
+			className={`nodes-grid min-h-0 flex-1 overflow-auto ${list.repeats ? "with-id" : ""} ${stale ? "stale" : ""}`}
 		>
 			<div role="rowgroup" className="sticky top-0 z-10 border-line border-b bg-raised">
 				<div
 					role="row"
 					aria-rowindex={1}
-					className="nodes-row items-center text-left font-medium text-muted"
+					className="nodes-row items-center text-left font-medium text-muted text-xs"
 					style={{ height: rowHeight }}
 				>
-					{columns.map(([id, title], i) => (
+					{shown.map(([id, title], i) => (
 						<span
 							role="columnheader"
 							key={id}
@@ -109,15 +125,17 @@ export function Grid({ live, list, activeId, openId, stale, onActivate, onOpen, 
 					return id ? (
 						<Row
 							key={id}
-							live={live}
 							id={id}
 							index={item.index}
 							top={item.start}
 							active={id === activeId}
-							open={id === openId}
+							peeked={id === peekId}
+							outdated={list.outdated.has(id)}
+							withId={list.repeats}
 							onActivate={onActivate}
 							onOpen={onOpen}
 							onAct={onAct}
+							href={href}
 						/>
 					) : null;
 				})}
@@ -126,19 +144,36 @@ export function Grid({ live, list, activeId, openId, stale, onActivate, onOpen, 
 	);
 }
 
-type RowProps = Pick<Props, "live" | "onActivate" | "onOpen" | "onAct"> & {
+type RowProps = Pick<Props, "onActivate" | "onOpen" | "onAct" | "href"> & {
 	id: string;
 	index: number;
 	top: number;
 	active: boolean;
-	open: boolean;
+	peeked: boolean;
+	outdated: boolean;
+	withId: boolean;
 };
 
-const Row = memo(function Row({ live, id, index, top, active, open, onActivate, onOpen, onAct }: RowProps) {
-	const held = useNode(live, id);
+const Row = memo(function Row({ id, index, top, active, peeked, outdated, withId, onActivate, onOpen, onAct, href }: RowProps) {
+	const held = useNode(useFleet(), id);
 	const now = useNow();
-	if (!held) return null;
+	const frame = {
+		id: `row-${id}`,
+		"aria-rowindex": index + 2,
+		"aria-selected": active,
+		"data-node": id,
+		style: { height: rowHeight, transform: `translateY(${top}px)` },
+	};
+	if (!held)
+		return (
+			<div role="row" {...frame} className="absolute inset-x-0 flex items-center border-line border-b px-4 text-muted italic">
+				<span role="gridcell" aria-colindex={1}>
+					No longer visible
+				</span>
+			</div>
+		);
 	const n = held.node;
+	const at = withId ? 1 : 0;
 	const inService = service(n);
 	const drain = drainWords(n, now);
 	const cordon = cordonWords(n, now);
@@ -146,16 +181,12 @@ const Row = memo(function Row({ live, id, index, top, active, open, onActivate, 
 	return (
 		<div
 			role="row"
-			id={`row-${id}`}
-			aria-rowindex={index + 2}
-			aria-selected={active}
-			data-node={id}
-			className={`nodes-row group absolute inset-x-0 items-center border-line border-b ${active ? "bg-active" : open ? "bg-hover" : "hover:bg-hover"}`}
-			style={{ height: rowHeight, transform: `translateY(${top}px)` }}
+			{...frame}
+			className={`nodes-row group absolute inset-x-0 items-center border-line border-b ${active ? "bg-active" : peeked ? "bg-hover" : "hover:bg-hover"}`}
 			onPointerDown={() => onActivate(id)}
 			onDoubleClick={() => onOpen(id)}
 		>
-			<Cell column="name" index={1}>
+			<Cell column="name" index={1} className={outdated ? "text-muted" : ""}>
 				{flashing && (
 					<span
 						key={held.changedAt}
@@ -163,46 +194,60 @@ const Row = memo(function Row({ live, id, index, top, active, open, onActivate, 
 						className="-z-1 pointer-events-none absolute inset-0 animate-flash motion-reduce:hidden"
 					/>
 				)}
-				<button
-					type="button"
+				<a
+					href={href(id)}
 					tabIndex={active ? 0 : -1}
-					onClick={() => onOpen(id)}
-					title={`${n.hostname} · ${n.id}`}
-					className="max-w-full truncate rounded font-medium font-mono text-text hover:text-accent hover:underline"
+					draggable={false}
+					onClick={(e) => {
+						if (e.metaKey || e.ctrlKey || e.shiftKey) return;
+						e.preventDefault();
+						onOpen(id);
+					}}
+					title={outdated ? `${n.hostname} · no longer matches` : `${n.hostname} · ${n.id}`}
+					className={`rounded font-medium font-mono hover:text-accent hover:underline ${outdated ? "text-muted line-through" : "text-text"}`}
 				>
 					{n.hostname}
-				</button>
+				</a>
 			</Cell>
-			<Cell column="pool" index={2} title={n.pool.name}>
+			{withId && (
+				<Cell column="id" index={2} title={n.id} className="font-mono text-muted text-xs">
+					…{n.id.slice(-8)}
+				</Cell>
+			)}
+			<Cell column="pool" index={2 + at} title={n.pool.name}>
 				{n.pool.name}
 			</Cell>
-			<Cell column="connectivity" index={3} title={n.connectivitySince ? `since ${full(n.connectivitySince)}` : undefined}>
+			<Cell column="connectivity" index={3 + at} title={n.connectivitySince ? `since ${full(n.connectivitySince)}` : undefined}>
 				<Said sign={connectivity(n.connectivity)} />
 			</Cell>
-			<Cell column="service" index={4} title={n.statusSentence}>
+			<Cell column="service" index={4 + at} title={n.statusSentence}>
 				<Said sign={inService} />
 				{inService.more > 0 && <span className="ml-1.5 text-muted">+{inService.more}</span>}
 			</Cell>
-			<Cell column="state" index={5} title={n.failure ? `${n.failure.phase.toLowerCase()}: ${n.failure.message}` : undefined}>
+			<Cell
+				column="state"
+				index={5 + at}
+				title={n.failure ? `${n.failure.phase.toLowerCase()}: ${n.failure.message}` : undefined}
+			>
 				<Said sign={provision(n)} />
 			</Cell>
-			<Cell column="cordon" index={6} title={n.cordon ? `${cordon} · ${full(n.cordon.at)}` : undefined}>
-				{n.cordon ? <Said sign={{ glyph: "⊘", word: cordon, tone: "warn" }} plain /> : <None />}
+			<Cell column="cordon" index={6 + at} title={n.cordon ? `${cordon} · ${full(n.cordon.at)}` : undefined}>
+				{n.cordon ? cordon : <None />}
 			</Cell>
 			<Cell
 				column="drain"
-				index={7}
+				index={7 + at}
 				title={n.drain ? `${drain?.word}; begun by ${n.drain.by} at ${full(n.drain.startedAt)}` : undefined}
 			>
 				{drain ? <Said sign={drain} /> : <None />}
 			</Cell>
-			<Cell column="live" index={8} className="text-right">
+			<Cell column="live" index={8 + at} className="text-right">
 				{n.liveAllocationCount === 0 ? <span className="text-muted">0</span> : n.liveAllocationCount}
 			</Cell>
-			<Cell column="seen" index={9} title={n.lastSeen ? full(n.lastSeen) : undefined}>
+			<Cell column="seen" index={9 + at} title={n.lastSeen ? full(n.lastSeen) : undefined}>
 				<span className="text-muted">{seenWords(n, now)}</span>
 			</Cell>
-			<div role="gridcell" aria-colindex={10} className="col-actions flex justify-end gap-1 pr-3">
+			<div role="gridcell" aria-colindex={10 + at} className="col-actions flex justify-end gap-1 pr-3">
 				<RowAction n={n} control={n.cordoned ? "uncordon" : "cordon"} active={active} onAct={onAct} />
 				<RowAction n={n} control="drain" active={active} onAct={onAct} />
 			</div>
@@ -225,7 +270,7 @@ function RowAction({
 	return (
 		<Button
 			look="row"
-			className="h-6 px-1.5! text-xs"
+			className="h-5.5! px-1.5! text-xs"
 			tabIndex={active ? 0 : -1}
 			aria-label={`${title} ${n.hostname}`}
 			because={refusal(n, control)}
@@ -258,18 +303,6 @@ function Cell({
 		>
 			{children}
 		</div>
-	);
-}
-
-/** Glyph and word of a state. */
-export function Said({ sign, plain = false }: { sign: Sign; plain?: boolean }) {
-	return (
-		<>
-			<span aria-hidden="true" className={`mr-1.5 inline-block w-3 text-center ${toneClass[sign.tone]}`}>
-				{sign.glyph}
-			</span>
-			<span className={plain || sign.tone === "muted" ? "" : toneClass[sign.tone]}>{sign.word}</span>
-		</>
 	);
 }
 

@@ -1,15 +1,33 @@
-import { useCallback, useSyncExternalStore } from "react";
-import type { Connection } from "../api/stream";
-import type { List, Live } from "../store/live";
+import { createContext, useCallback, useContext, useSyncExternalStore } from "react";
+import type { Connection } from "../api/socket";
+import type { Fleet, Summary } from "../store/fleet";
+import type { List, NodeList } from "../store/list";
 import type { Held } from "../store/nodes";
 
+export const FleetContext = createContext<Fleet | null>(null);
+
+/** What the page knows of the tenant's nodes. */
+export function useFleet(): Fleet {
+	const fleet = useContext(FleetContext);
+	if (!fleet) throw new Error("this part of the page stands outside of a tenant");
+	return fleet;
+}
+
 /** One node, told of by itself: a change elsewhere in the fleet does not render it. */
-export function useNode(live: Live, id: string): Held | undefined {
+export function useNode(fleet: Fleet, id: string): Held | undefined {
 	return useSyncExternalStore(
-		useCallback((listener) => live.nodes.subscribe(id, listener), [live, id]),
-		() => live.nodes.get(id),
+		useCallback((listener) => fleet.nodes.subscribe(id, listener), [fleet, id]),
+		() => fleet.nodes.get(id),
 	);
 }
 
-export const useList = (live: Live): List => useSyncExternalStore(live.subscribe, () => live.list);
-export const useConnection = (live: Live): Connection => useSyncExternalStore(live.subscribe, () => live.connection);
+export const useList = (list: NodeList): List => useSyncExternalStore(list.subscribe, () => list.view);
+export const useConnection = (fleet: Fleet): Connection =>
+	useSyncExternalStore(fleet.socket.subscribe, () => fleet.socket.connection);
+export const useSummary = (fleet: Fleet): Summary | null => useSyncExternalStore(fleet.subscribe, () => fleet.summary);
+
+/** Whether what is shown may be out of date. */
+export function useStale(fleet: Fleet): boolean {
+	const { state } = useConnection(fleet);
+	return state === "reconnecting" || state === "offline";
+}

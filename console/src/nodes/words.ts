@@ -77,10 +77,11 @@ export function drainWords(n: NodeRow, now: number): Sign | null {
 	if (!d) return null;
 	if (d.state === "DRAINED") return { glyph: "✓", word: d.endedAt ? `drained ${ago(d.endedAt, now)}` : "drained", tone: "ok" };
 	if (d.state === "CANCELLED") return { glyph: "▪", word: "cancelled", tone: "muted" };
-	const left = d.blockers.length;
+	const left = n.liveAllocationCount;
 	if (left === 0) return { glyph: "⇣", word: "draining", tone: "info" };
-	const end = d.expectedAt ? `, empty ${until(d.expectedAt, now)}` : d.blockers.some((b) => !b.endsAt) ? ", no end" : "";
-	return { glyph: "⇣", word: `${left} left${end}`, tone: "info" };
+	return d.expectedAt
+		? { glyph: "⇣", word: `${left} left · ${until(d.expectedAt, now)}`, tone: "info" }
+		: { glyph: "⇣", word: `${left} left · no end`, tone: "warn" };
 }
 
 /** Cordoned by whom, since when and why, in one line. */
@@ -98,6 +99,9 @@ export function seenWords(n: NodeRow, now: number): string {
 }
 
 export type Control = "cordon" | "uncordon" | "drain";
+
+export const controlKeys: Record<string, Control> = { c: "cordon", u: "uncordon", d: "drain" };
+export const controlNames: Record<Control, string> = { cordon: "Cordon", uncordon: "Uncordon", drain: "Drain" };
 
 /** Why a control is not offered, by the server's own rule; null when it is. */
 export function refusal(n: NodeRow, control: Control): string | null {
@@ -185,6 +189,7 @@ const yesNo = (b: boolean) => (b ? "yes" : "no");
 /** What moved a node's version between two readings, in words; empty when a page cannot see it. */
 export function differences(a: NodeRow, b: NodeRow): string[] {
 	const out: string[] = [];
+	if (a.connectivity !== b.connectivity) out.push(`${b.connectivity.toLowerCase()} (was ${a.connectivity.toLowerCase()})`);
 	if (a.provisionState !== b.provisionState)
 		out.push(`state: ${a.provisionState.toLowerCase()} → ${b.provisionState.toLowerCase()}`);
 	if (a.cordoned !== b.cordoned)
@@ -205,21 +210,38 @@ export function differences(a: NodeRow, b: NodeRow): string[] {
 	return out;
 }
 
+const events: Record<string, [string, Tone]> = {
+	"node.cordoned": ["cordoned", "warn"],
+	"node.uncordoned": ["uncordoned", "ok"],
+	"node.draining": ["drain began", "info"],
+	"node.drained": ["drained", "ok"],
+	"node.joined": ["joined", "info"],
+	"node.rejoined": ["joined anew", "info"],
+	"node.connected": ["connected", "ok"],
+	"node.reconnected": ["connected again", "ok"],
+	"node.disconnected": ["disconnected", "warn"],
+	"node.unreachable": ["unreachable", "bad"],
+	"node.lost": ["lost", "bad"],
+	"node.adopting": ["adopting", "info"],
+	"node.adopted": ["adopted", "ok"],
+	"node.adoption-failed": ["adoption failed", "bad"],
+	"node.inventory": ["inventory changed", "muted"],
+	"node.deleted": ["deleted", "bad"],
+	"node.tainted": ["taints changed", "warn"],
+	"node.labeled": ["labels changed", "muted"],
+	"reservation.created": ["booked", "info"],
+	"reservation.released": ["booking released", "info"],
+	"reservation.ended": ["booking ended", "info"],
+};
+
 /** An event's type as a sentence's beginning. */
 export function eventWords(type: string): string {
-	const known: Record<string, string> = {
-		"node.cordoned": "cordoned",
-		"node.uncordoned": "uncordoned",
-		"node.draining": "drain began",
-		"node.drained": "drained",
-		"node.joined": "joined",
-		"node.connected": "connected",
-		"node.disconnected": "disconnected",
-		"node.adopted": "adopted",
-		"reservation.created": "booked",
-		"reservation.released": "booking released",
-	};
-	return known[type] ?? type.replace(/^node\./, "").replaceAll(/[._-]/g, " ");
+	return events[type]?.[0] ?? type.replace(/^node\./, "").replaceAll(/[._-]/g, " ");
+}
+
+/** How an event's words are toned: security always stands out. */
+export function eventTone(type: string): Tone {
+	return events[type]?.[1] ?? (type.startsWith("security.") ? "bad" : "muted");
 }
 
 /** 80 GB from a count of bytes that came as text. */

@@ -1,7 +1,6 @@
-import type { Connectivity, NodeFilter } from "../gql/graphql";
-import type { NodeRow } from "./nodes";
+import type { Connectivity, NodeFilter, NodeOrder } from "../gql/graphql";
 
-/** What the address says about the list. Absent means: no such condition. */
+/** What the address says about the list. Absent means: no such condition, and by name. */
 export type Search = {
 	tenant?: string | undefined;
 	q?: string | undefined;
@@ -11,14 +10,34 @@ export type Search = {
 	maintenance?: true | undefined;
 	busy?: true | undefined;
 	away?: true | undefined;
+	order?: Order | undefined;
+	/** Not draining. No address says so: the board of drains does. */
+	idle?: true | undefined;
+	/** The node beside the list. */
+	peek?: string | undefined;
 };
 
+export type Order = "newest" | "silent" | "out";
+
+const orders: Record<Order, NodeOrder> = { newest: "CREATED_DESC", silent: "LAST_SEEN_ASC", out: "OUT_SINCE_ASC" };
 const away: Connectivity[] = ["PENDING", "DISCONNECTED", "UNREACHABLE", "LOST"];
+
+/** The conditions by their names in the address; all absent: the whole fleet. */
+export const noConditions = {
+	q: undefined,
+	pool: undefined,
+	cordoned: undefined,
+	draining: undefined,
+	maintenance: undefined,
+	busy: undefined,
+	away: undefined,
+} satisfies Partial<Search>;
 
 /** Reads the address; whatever it cannot use is left out rather than refused, for people edit addresses. */
 export function parseSearch(raw: Record<string, unknown>): Search {
 	const text = (v: unknown) => (typeof v === "string" && v !== "" ? v : typeof v === "number" ? String(v) : undefined);
 	const flag = (v: unknown) => (v === true || v === "true" ? (true as const) : undefined);
+	const order = text(raw.order);
 	return {
 		tenant: text(raw.tenant),
 		q: text(raw.q),
@@ -28,6 +47,8 @@ export function parseSearch(raw: Record<string, unknown>): Search {
 		maintenance: flag(raw.maintenance),
 		busy: flag(raw.busy),
 		away: flag(raw.away),
+		order: order && order in orders ? (order as Order) : undefined,
+		peek: text(raw.peek),
 	};
 }
 
@@ -38,27 +59,14 @@ export function toFilter(s: Search): NodeFilter {
 	if (s.pool) f.poolId = s.pool;
 	if (s.cordoned) f.cordoned = true;
 	if (s.draining) f.draining = true;
+	if (s.idle) f.draining = false;
 	if (s.maintenance) f.maintenance = true;
 	if (s.busy) f.liveAllocations = true;
 	if (s.away) f.connectivity = away;
 	return f;
 }
 
+export const toOrder = (s: Search): NodeOrder => (s.order ? orders[s.order] : "HOSTNAME_ASC");
+
 /** Whether there is any condition. */
 export const filtered = (s: Search) => Object.keys(toFilter(s)).length > 0;
-
-/**
- * Whether a node, as it is now, belongs in the list. The text also searches label values, which a row does not hold: with a text a
- * row that once matched is not judged by it again (judged null), and a new node is only said to be possible.
- */
-export function matches(s: Search, n: NodeRow): boolean | null {
-	if (s.pool && n.pool.id !== s.pool) return false;
-	if (s.cordoned && !n.cordoned) return false;
-	if (s.draining && n.drain?.state !== "DRAINING") return false;
-	if (s.maintenance && !n.maintenance) return false;
-	if (s.busy && n.liveAllocationCount === 0) return false;
-	if (s.away && n.connectivity === "CONNECTED") return false;
-	if (!s.q) return true;
-	const q = s.q.toLowerCase();
-	return n.hostname.toLowerCase().includes(q) || n.id.includes(q) ? true : null;
-}

@@ -5,12 +5,16 @@ export type NodeRow = NodeRowFragment;
 /** A row as the page holds it, with the moment of the last change that somebody else made. */
 export type Held = { node: NodeRow; changedAt: number };
 
-type Entry = Held & { read: number };
+type Entry = Held & { read: number; log: number };
+
+/** The moment at which a reading began. */
+export type Mark = { readonly tick: number; readonly log: number };
 
 /**
  * The nodes that the page knows, each once. An answer is merged only if it is newer than what is held: a lower version is dropped
  * always; the same version (connectivity, allocations and beats move no version) only when the answer's reading began before the
- * held state came in. Rows are told one by one, once a frame.
+ * held state came in. Versions compare only within one log: after a restore from a backup they count anew. Rows are told one by one,
+ * once a frame.
  */
 export class NodeStore {
 	#entries = new Map<string, Entry>();
@@ -19,6 +23,7 @@ export class NodeStore {
 	#dirty = new Set<string>();
 	#scheduled = false;
 	#tick = 0;
+	#log = 0;
 	#now: () => number;
 	#frame: (run: () => void) => void;
 
@@ -30,18 +35,26 @@ export class NodeStore {
 	}
 
 	/** Take one before a query is sent and give it to merge with the answer: it says how old the reading can be. */
-	mark(): number {
-		return this.#tick;
+	mark(): Mark {
+		return { tick: this.#tick, log: this.#log };
+	}
+
+	/** From now on another log is read: what is held gives way to whatever is read of it, and never comes back. */
+	anew(): void {
+		this.#log++;
 	}
 
 	/** Takes a node in, and says whether it was news. Stream items are read as they are delivered: they need no mark. */
-	merge(node: NodeRow, mark: number = this.#tick, flash = false): boolean {
+	merge(node: NodeRow, mark: Mark = this.mark(), flash = false): boolean {
 		const held = this.#entries.get(node.id);
-		if (held && (node.version < held.node.version || (node.version === held.node.version && mark < held.read))) return false;
+		if (held && held.log > mark.log) return false;
+		if (held && held.log === mark.log) {
+			if (node.version < held.node.version || (node.version === held.node.version && mark.tick < held.read)) return false;
+		}
 		this.#tick++;
 		const changed = !held || !same(held.node, node);
 		const changedAt = changed && held && flash ? this.#now() : (held?.changedAt ?? 0);
-		this.#entries.set(node.id, { node: changed ? node : held.node, changedAt, read: this.#tick });
+		this.#entries.set(node.id, { node: changed ? node : held.node, changedAt, read: this.#tick, log: mark.log });
 		if (changed) this.#touch(node.id);
 		return changed;
 	}
@@ -62,9 +75,9 @@ export class NodeStore {
 		return this.#entries.get(id);
 	}
 
-	/** The nodes that came in after the mark was taken. */
-	*since(mark: number): Iterable<Held> {
-		for (const entry of this.#entries.values()) if (entry.read > mark) yield entry;
+	/** How many it holds. */
+	get size(): number {
+		return this.#entries.size;
 	}
 
 	subscribe(id: string, listener: () => void): () => void {

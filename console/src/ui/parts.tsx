@@ -71,7 +71,7 @@ export function Copy({ text, label, word = "Copy" }: { text: string; label: stri
 			onClick={copy}
 			aria-label={said ?? label}
 			title={label}
-			className="inline-flex h-6 shrink-0 items-center rounded px-1.5 text-muted text-xs hover:bg-hover hover:text-text"
+			className="inline-flex h-5 shrink-0 items-center rounded px-1.5 font-sans text-muted text-xs hover:bg-hover hover:text-text"
 		>
 			{said ?? word}
 		</button>
@@ -114,5 +114,15 @@ export function Key({ children }: { children: ReactNode }) {
 		<kbd className="inline-block min-w-5 rounded border border-line border-b-2 bg-raised px-1 text-center font-mono text-[11px] text-text">
 			{children}
 		</kbd>
+	);
+}
+
+/** A line to type elsewhere, with its copy button. */
+export function Command({ text, label }: { text: string; label: string }) {
+	return (
+		<div className="flex items-start gap-2 rounded border border-line bg-raised py-1 pr-1.5 pl-3">
+			<pre className="wrap-anywhere min-w-0 flex-1 whitespace-pre-wrap py-0.5 font-mono text-xs">{text}</pre>
+			<Copy text={text} label={label} />
+		</div>
 	);
 }

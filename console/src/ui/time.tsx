@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from "react";
+import { settings } from "./settings";
 
 const listeners = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | null = null;
@@ -35,29 +36,35 @@ export function useNow(): number {
 	);
 }
 
-const clockFormat = new Intl.DateTimeFormat("en-GB", {
-	hour: "2-digit",
-	minute: "2-digit",
-	second: "2-digit",
-	timeZoneName: "short",
-});
-const fullFormat = new Intl.DateTimeFormat("en-GB", {
-	year: "numeric",
-	month: "short",
-	day: "numeric",
-	hour: "2-digit",
-	minute: "2-digit",
-	second: "2-digit",
-	timeZoneName: "short",
-});
-const dayFormat = new Intl.DateTimeFormat("en-GB", { weekday: "short", year: "numeric", month: "short", day: "numeric" });
+const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
+const date = { year: "numeric", month: "short", day: "numeric" } as const;
+
+function formats(timeZone?: string) {
+	const make = (o: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat("en-GB", timeZone ? { ...o, timeZone } : o);
+	return {
+		clock: make({ ...time, timeZoneName: "short" }),
+		full: make({ ...date, ...time, timeZoneName: "short" }),
+		day: make({ weekday: "short", ...date }),
+		short: make(time),
+	};
+}
+const local = formats();
+const utc = formats("UTC");
+const format = () => (settings().zone === "utc" ? utc : local);
 
 /** 13:34:30 CET */
-export const clock = (at: number | string) => clockFormat.format(new Date(at));
+export const clock = (at: number | string) => format().clock.format(new Date(at));
+/** 13:34:30, where the zone stands beside */
+export const short = (at: number | string) => format().short.format(new Date(at));
 /** 29 Nov 2026, 13:34:30 CET */
-export const full = (at: number | string) => fullFormat.format(new Date(at));
+export const full = (at: number | string) => format().full.format(new Date(at));
 /** Sun, 29 Nov 2026 */
-export const day = (at: number | string) => dayFormat.format(new Date(at));
+export const day = (at: number | string) => format().day.format(new Date(at));
+/** CET */
+export const zone = (at: number | string) =>
+	format()
+		.clock.formatToParts(new Date(at))
+		.find((p) => p.type === "timeZoneName")?.value ?? "";
 
 /** 2 h 14 min: at most two units, the coarse ones. */
 export function duration(ms: number): string {
