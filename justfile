@@ -118,9 +118,17 @@ console-test: setup tools
     @cd console && npx --no-install vitest run --reporter=default --reporter=json --outputFile=../bin/test/console.json \
         || code=$?; ../bin/tools/cases -count console ../bin/test/console.json; exit ${code:-0}
 
-# The console in Chromium against a control plane of its own; a machine joins it with a real bcd while the page is open.
-browser: build
-    e2e/console/run
+# The console in Chromium against control planes of its own: what people do, what goes wrong, and axe on every page and state. Or some: just browser flows
+browser *parts: build tools
+    @e2e/console/run {{ parts }}
+
+# Pictures of every page and state of the console, light and dark, wide and narrow, in bin/screenshots.
+screenshots: build tools
+    @rm -rf bin/screenshots && SHOTS=bin/screenshots e2e/console/run screens && ls bin/screenshots
+
+# How fast the console is with 20,000 nodes: its first rows, and ten seconds at 500 updates a second.
+console-perf: build tools
+    @e2e/console/run perf
 
 # Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
 requirements: tools

@@ -1,0 +1,188 @@
+// Every page and state of the console, light and dark, wide and narrow, each looked over by axe. With SHOTS=folder each is kept as a picture.
+import { nodeId, varied } from "./fleet.mjs";
+import { Checks, live, openBrowser, Plane, row } from "./rig.mjs";
+
+
+const plane = await Plane.start();
+const { browser, context } = await openBrowser();
+const checks = new Checks("screens");
+const { check } = checks;
+const page = await context.newPage();
+checks.watch(page);
+checks.pages = () => [page];
+const sizes = { wide: { width: 1440, height: 900 }, narrow: { width: 640, height: 900 } };
+
+/** One state in four pictures, each looked over by axe. */
+async function four(name, { axe = true, sizesOnly = ["wide", "narrow"] } = {}) {
+	for (const size of sizesOnly)
+		for (const theme of ["light", "dark"]) {
+			await page.setViewportSize(sizes[size]);
+			await page.emulateMedia({ colorScheme: theme });
+			await page.waitForTimeout(150);
+			await checks.shot(page, `${name}-${size}-${theme}`);
+			if (axe) await checks.axe(page, `${name}, ${size}, ${theme}`);
+		}
+	await page.setViewportSize(sizes.wide);
+	await page.emulateMedia({ colorScheme: "light" });
+}
+const at = (path) => `${plane.base}${path}${path.includes("?") ? "&" : "?"}tenant=default`;
+const grid = page.getByRole("grid", { name: "Nodes" });
+
+await check("signed out", async () => {
+	await page.goto(plane.base);
+	await page.getByText("You are signed out").waitFor();
+	await four("signed-out");
+});
+await check("no nodes", async () => {
+	await page.goto(await plane.signInLink());
+	await page.getByText("No nodes yet").waitFor();
+	await live(page).waitFor();
+	await four("no-nodes");
+});
+const ids = await varied(plane);
+await check("the grid", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await grid.focus();
+	await page.keyboard.press("j");
+	await page.keyboard.press("j");
+	await four("nodes");
+});
+await check("the grid where names repeat", async () => {
+	await plane.sql(`update nodes set hostname = 'gpu-00001' where id = '${nodeId(2)}'`);
+	await page.goto(at("/nodes"));
+	await grid.getByText("…", { exact: false }).first().waitFor();
+	await four("nodes-repeated-names", { sizesOnly: ["wide"] });
+	await plane.sql(`update nodes set hostname = 'gpu-00002' where id = '${nodeId(2)}'`);
+});
+await check("a filtered grid", async () => {
+	await page.goto(at("/nodes?away=true&order=out"));
+	await grid.waitFor();
+	await four("nodes-filtered");
+});
+await check("a filter that nothing matches", async () => {
+	await page.goto(at("/nodes?q=nothing-like-it"));
+	await page.getByText("matches these filters").waitFor();
+	await four("nodes-none-match", { sizesOnly: ["wide"] });
+});
+await check("a node beside the list", async () => {
+	await page.goto(at(`/nodes?peek=${ids.draining}`));
+	await page.getByRole("complementary", { name: "Node" }).getByText("Waits for").waitFor();
+	await four("peek");
+});
+for (const [name, id, text] of [
+	["draining", ids.draining, "Waits for"],
+	["endless", ids.endless, "No end is in sight"],
+	["drained", ids.drained, "still cordoned"],
+	["cordoned", ids.cordoned, "Certificates"],
+	["failed", ids.failed, "uncorrectable"],
+	["unreachable", ids.unreachable, "Certificates"],
+	["free", ids.free, "Certificates"],
+])
+	await check(`the page of a node that is ${name}`, async () => {
+		await page.goto(at(`/nodes/${id}`));
+		await page.getByText(text).first().waitFor();
+		await page.getByText("Certificates").first().waitFor();
+		await page.getByRole("list", { name: "Events, newest first" }).or(page.getByText("None are kept.")).waitFor();
+		await four(`node-${name}`, { sizesOnly: ["draining", "free"].includes(name) ? ["wide", "narrow"] : ["wide"] });
+	});
+await check("no such node", async () => {
+	await page.goto(at(`/nodes/${nodeId(999_999)}`));
+	await page.getByText("No such node").waitFor();
+	await four("node-missing", { sizesOnly: ["wide"] });
+});
+await check("no such page", async () => {
+	await page.goto(at("/nowhere"));
+	await page.getByText("There is no such page").waitFor();
+	await four("no-page", { sizesOnly: ["wide"] });
+});
+await check("drains", async () => {
+	await page.goto(at("/drains"));
+	await row(page, ids.draining).waitFor();
+	await row(page, ids.cordoned).waitFor();
+	await four("drains");
+});
+await check("events", async () => {
+	await page.goto(at("/events"));
+	await page.locator("[data-event]").first().waitFor();
+	await four("events");
+	await page.goto(at("/events?type=drains"));
+	await page.locator("[data-event]").first().waitFor();
+	await page.getByRole("button", { name: "Pause" }).click();
+	await plane.drain(nodeId(60), "seen while paused");
+	await page.getByText("2 new").waitFor();
+	await four("events-paused", { sizesOnly: ["wide"] });
+	await plane.uncordon(nodeId(60));
+});
+for (const [control, id] of [
+	["cordon", ids.busy],
+	["drain", ids.busy],
+	["uncordon", ids.draining],
+])
+	await check(`the dialog to ${control}`, async () => {
+		await page.goto(at(`/nodes/${id}`));
+		await page.getByRole("button", { name: control[0].toUpperCase() + control.slice(1), exact: true }).click();
+		const dialog = page.getByRole("dialog");
+		await dialog.getByText("The same from a script").click();
+		await dialog.getByLabel("Reason").fill("replace PSU");
+		await four(`dialog-${control}`, { sizesOnly: control === "drain" ? ["wide", "narrow"] : ["wide"] });
+	});
+await check("a node that changed under the dialog", async () => {
+	await page.goto(at(`/nodes/${ids.free}`));
+	await page.getByRole("button", { name: "Drain", exact: true }).click();
+	await live(page).waitFor();
+	await page.getByRole("dialog").getByLabel("Reason").fill("replace PSU");
+	await plane.cordon(ids.free, "mine first");
+	await page.getByText("Changed since you opened this").waitFor();
+	await four("dialog-changed", { sizesOnly: ["wide"] });
+	await plane.uncordon(ids.free);
+});
+await check("the menu, the keys, and why a control is off", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await page.getByRole("button", { name: /Menu of/ }).click();
+	await page.getByRole("menuitem", { name: /playground/ }).waitFor();
+	await four("menu");
+	await page.keyboard.press("Escape");
+	await page.keyboard.press("?");
+	await page.getByRole("dialog").waitFor();
+	await four("keys");
+	await page.keyboard.press("Escape");
+	await page.goto(at(`/nodes/${ids.free}`));
+	await page.getByRole("button", { name: "Uncordon", exact: true }).hover();
+	await page.getByRole("tooltip").waitFor();
+	await checks.shot(page, "control-off-wide-light");
+});
+await check("the connection is lost", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await plane.halt();
+	await page.getByText("The connection to the server is lost").waitFor({ timeout: 10_000 });
+	await four("stale");
+	await plane.serve();
+	await live(page).waitFor({ timeout: 40_000 });
+	await page.goto(at(`/nodes/${ids.draining}`));
+	await page.getByText("Waits for").waitFor();
+	await plane.halt();
+	await page.getByText("The connection to the server is lost").waitFor({ timeout: 10_000 });
+	await four("stale-node", { sizesOnly: ["wide"] });
+	await plane.serve();
+	await live(page).waitFor({ timeout: 40_000 });
+});
+await check("the session has ended", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	const other = await context.newPage();
+	await other.goto(at("/nodes"));
+	await other.getByRole("button", { name: /Menu of/ }).click();
+	await other.getByRole("menuitem", { name: "Sign out" }).click();
+	await other.getByText("You are signed out").waitFor();
+	await page.getByText("Your session has ended").waitFor({ timeout: 30_000 });
+	await four("session-ended", { sizesOnly: ["wide"] });
+	await other.close();
+});
+await browser.close();
+await plane.stop();
+checks.end();
