@@ -31,7 +31,7 @@ sim machines="50" *args: build
 
 # Everything CI runs, with its own set-up; prints the seconds of each step.
 test:
-    @tools/test.sh setup console build tools unit unit-15 console-test main-job up-twice secrets bench-smoke check-generated requirements lint
+    @tools/test.sh setup console build tools unit unit-15 console-test main-job browser up-twice secrets bench-smoke check-generated requirements lint
 
 # Go tests, all or of some packages: just unit ./node ./controls
 unit *packages="./...": tools

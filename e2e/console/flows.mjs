@@ -170,7 +170,7 @@ await check("B2 a drain of a booked node waits and names its blocker, then is dr
 	await page.keyboard.press("o");
 	const peek = page.getByRole("complementary", { name: "Node" });
 	await peek.getByText("Expected to be empty at").waitFor();
-	await peek.getByText("Waits for").waitFor();
+	await peek.getByRole("heading", { name: "Waits for" }).waitFor();
 	await peek.getByTitle(reservation).first().waitFor();
 	must(new URL(page.url()).searchParams.get("peek") === node.id, "the address does not say what stands beside");
 	await plane.release(reservation);

@@ -68,7 +68,7 @@ await check("a filter that nothing matches", async () => {
 });
 await check("a node beside the list", async () => {
 	await page.goto(at(`/nodes?peek=${ids.draining}`));
-	await page.getByRole("complementary", { name: "Node" }).getByText("Waits for").waitFor();
+	await page.getByRole("heading", { name: "Waits for" }).waitFor();
 	await four("peek");
 });
 for (const [name, id, text] of [
@@ -164,7 +164,7 @@ await check("the connection is lost", async () => {
 	await plane.serve();
 	await live(page).waitFor({ timeout: 40_000 });
 	await page.goto(at(`/nodes/${ids.draining}`));
-	await page.getByText("Waits for").waitFor();
+	await page.getByRole("heading", { name: "Waits for" }).waitFor();
 	await plane.halt();
 	await page.getByText("The connection to the server is lost").waitFor({ timeout: 10_000 });
 	await four("stale-node", { sizesOnly: ["wide"] });

@@ -53,7 +53,7 @@ function details(e: EventLine): Said[] {
 			say(e.generation && e.generation > 1 && `generation ${e.generation}`);
 			break;
 		case "NodeAdoptionEvent":
-			say(e.checks?.length && `waits for ${e.checks.join(", ")}`);
+			say(e.checks?.length && `${e.type === "node.adopted" ? "passed" : "checks"} ${e.checks.join(", ")}`);
 			break;
 		case "NodeConditionEvent":
 			say(e.condition);
