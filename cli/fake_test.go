@@ -556,6 +556,16 @@ func (f *fake) act(field string, input object) (object, any) {
 	}
 	changed, warnings := true, []any{}
 	switch field {
+	case "nodeDelete":
+		if n["deletedAt"] == nil && n["cordoned"] == false {
+			return nil, failed("INVALID_STATE", "Cordon the adopted node first (nodes.cordon), then delete it once it holds nothing",
+				object{"provisionState": "ADOPTED", "cordoned": false})
+		}
+		deleted := n["deletedAt"] == nil
+		if n["deletedAt"] = "2026-11-29T14:00:09Z"; deleted {
+			f.write("NodeDeleted", "node.deleted", n, "alex", input["reason"], nil)
+		}
+		return object{"nodeId": n["id"], "deleted": deleted, "cursor": f.cursor(len(f.log)), "warnings": warnings}, nil
 	case "nodeCordon":
 		if held, ok := n["cordon"].(object); ok && input["updateReason"] == true {
 			held["reason"], held["until"] = input["reason"], input["until"]

@@ -44,7 +44,7 @@ func TestGuide(t *testing.T) {
 	t.Run("ON-2.5 what does not look like a node id is a usage error before anything is sent", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
-		for _, verb := range []string{"get", "cordon", "uncordon", "drain", "taint", "label", "events"} {
+		for _, verb := range []string{"get", "cordon", "uncordon", "drain", "taint", "label", "delete", "events"} {
 			for _, id := range []string{"node_01k5w…", "gpu-01", "node_", poolP, strings.ToUpper(nodeA), nodeA + "x"} {
 				c := types(t, f, cli.ExitUsage, "nodes", verb, id, "--tenant", "acme")
 				require.Contains(t, c.stderr.String(), "it must look like node_ and 26 characters")
@@ -151,5 +151,26 @@ func TestGuide(t *testing.T) {
 		types(t, f, cli.ExitOK, "nodes", "uncordon", nodeA, "--tenant", "acme", "--if-cordoned-by", "alex")
 		types(t, f, cli.ExitUsage, "nodes", "uncordon", nodeA, "--tenant", "acme", "--if-cordoned-by", "")
 		types(t, f, cli.ExitUsage, "nodes", "cordon", nodeA, "--tenant", "acme", "--until", "2h")
+	})
+
+	t.Run("ON-12.9 removing an adopted host: cordon, then delete with a reason and --yes", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := types(t, f, cli.ExitInvalidState, "nodes", "delete", nodeA, "--tenant", "acme", "--reason", "TPM replaced", "--yes")
+		require.Contains(t, c.stderr.String(), "Cordon the adopted node first (nodes.cordon), then delete it once it holds nothing")
+		types(t, f, cli.ExitOK, "nodes", "cordon", nodeA, "--tenant", "acme", "--reason", "TPM replaced")
+		types(t, f, cli.ExitConflict, "nodes", "delete", nodeA, "--tenant", "acme", "--if-version", "1", "--yes")
+		types(t, f, cli.ExitOK, "nodes", "delete", nodeA, "--tenant", "acme", "--reason", "TPM replaced", "--yes")
+		require.Equal(t, "TPM replaced", f.input["reason"])
+		c = types(t, f, cli.ExitOK, "nodes", "delete", nodeA, "--tenant", "acme", "--yes", "-o", "json", "--jq", ".deleted")
+		require.Equal(t, "false\n", c.stdout.String())
+	})
+
+	t.Run("ON-12.10 without --yes it refuses before any call is made", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := types(t, f, cli.ExitUsage, "nodes", "delete", nodeA, "--tenant", "acme", "--reason", "TPM replaced")
+		require.Contains(t, c.stderr.String(), "nodes delete removes "+nodeA+" for good; re-run with --yes")
+		require.Empty(t, f.taken())
 	})
 }

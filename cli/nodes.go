@@ -21,7 +21,7 @@ const pageSize = 100
 
 func (a *app) nodes() *cobra.Command {
 	return noun("nodes", "The machines: list, cordon, drain, taint and label them, follow their events",
-		a.nodesList(), a.nodesGet(), a.nodesCordon(), a.nodesUncordon(), a.nodesDrain(), a.nodesTaint(), a.nodesLabel(), a.nodesEvents())
+		a.nodesList(), a.nodesGet(), a.nodesCordon(), a.nodesUncordon(), a.nodesDrain(), a.nodesTaint(), a.nodesLabel(), a.nodesDelete(), a.nodesEvents())
 }
 
 // run wraps what a client command does in what all of them check first.

@@ -43,6 +43,7 @@ var (
 	opNodeUncordon       = load("mutation", "NodeUncordon")
 	opNodeDrain          = load("mutation", "NodeDrain")
 	opNodeTaint          = load("mutation", "NodeTaint")
+	opNodeDelete         = load("mutation", "NodeDelete")
 	opNodeLabel          = load("mutation", "NodeLabel")
 	opReservationCreate  = load("mutation", "ReservationCreate")
 	opReservationRelease = load("mutation", "ReservationRelease")

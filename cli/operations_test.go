@@ -103,6 +103,9 @@ func TestOperations(t *testing.T) {
 		{opNodeTaint, struct {
 			Payload nodePayload `json:"nodeTaint"`
 		}{}, nil},
+		{opNodeDelete, struct {
+			Payload doc[deletePayload] `json:"nodeDelete"`
+		}{}, nil},
 		{opNodeLabel, struct {
 			Payload nodePayload `json:"nodeLabel"`
 		}{}, nil},

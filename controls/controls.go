@@ -56,6 +56,7 @@ func (c *Controls) All() []node.Control {
 		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
 		drainControl(c.Jobs, Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
+		deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
 	}
 }
 
@@ -68,7 +69,7 @@ type Offer struct {
 }
 
 // offered are the operator's controls, with what is said where a control would do nothing.
-func offered() []struct {
+func offered(live int) []struct {
 	control node.Control
 	idle    string
 } {
@@ -82,17 +83,20 @@ func offered() []struct {
 		// No node can hold a key without a character, so what these would do is never done already.
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},
+		{deleteControl(nil, &holding{held: placement.Held{Live: live}}), "the node is deleted already"},
 	}
 }
 
 // Offers judges the operator's controls by the decisions that they themselves use: a control whose decision would do nothing or refuse is not offered.
-// rights are the caller's on a node that its tenant owns; a guest has none.
-func Offers(n *node.Node, rights iam.Rights) []Offer {
+// rights are the caller's on a node that its tenant owns; a guest has none. live is how many live allocations the node holds.
+func Offers(n *node.Node, rights iam.Rights, live int) []Offer {
 	var offers []Offer
-	for _, o := range offered() {
+	for _, o := range offered(live) {
 		offer := Offer{Control: o.control.Name, Action: o.control.Action, Enabled: true}
 		fact, err := o.control.Decide(n.Clone(), node.Act{})
 		switch {
+		case n.DeletedAt != nil:
+			offer.Enabled, offer.Because = false, "the node is deleted"
 		case !rights.May(o.control.Action):
 			offer.Enabled, offer.Because = false, "it needs "+string(o.control.Action)+" and the tenant that owns the node"
 		case err != nil:

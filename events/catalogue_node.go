@@ -8,6 +8,7 @@ func Families() []Family {
 		{"NodeDrained", "A drain ended: the node held no live allocation. It stays cordoned."},
 		{"NodeTaintEvent", "What moved a node's taints: the NoSchedule reasons that operators own."},
 		{"NodeLabelEvent", "What moved a node's labels."},
+		{"NodeDeleted", "A node was deleted. Whoever saw it reads this last event of it."},
 		{"NodeJoinEvent", "A machine joined by a token, as a new node or as one that is known."},
 		{"NodeAdoptionEvent", "What became of a node's acceptance checks."},
 		{"NodeInventoryEvent", "A node's daemon measured something new."},
@@ -114,6 +115,10 @@ func nodeKinds() []Kind {
 					Doc: "The operator's labels that went since inventory or the system owns their key.",
 				},
 			},
+		},
+		{
+			Type: "node.deleted", Family: "NodeDeleted", Actor: operator, Readers: ToNodeTenants,
+			When: "An operator deletes a node. A drain that ran has ended with it; the machine can join again as a new node.",
 		},
 		{
 			Type: "node.joined", Family: "NodeJoinEvent", Actor: "The node.", Readers: ToOwner,

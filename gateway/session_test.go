@@ -21,11 +21,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
+	"github.com/better-compute/better-compute/jobs"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
@@ -408,6 +410,40 @@ func TestRefusals(t *testing.T) {
 		_, status, refusal := m.dial(t, m.certificate)
 		require.Equal(t, http.StatusUnauthorized, status)
 		require.Equal(t, wire.ReasonDeleted, refusal.Details["reason"])
+	})
+
+	t.Run("F1 a node that is deleted while it holds a session is closed, and its machine joins again by the same identity as a new one", func(t *testing.T) {
+		t.Parallel()
+		m := b.join(t, "d2.example")
+		l := m.open(t)
+		inserter, err := jobs.NewInserter(b.db)
+		require.NoError(t, err)
+		c := &controls.Controls{Nodes: b.nodes, Jobs: inserter}
+		edit := node.Edit{Who: iam.System("alex"), TenantID: tenant, NodeID: m.nodeID}
+		_, err = c.Taint(t.Context(), edit, controls.Taints{Add: []string{"rma"}})
+		require.NoError(t, err)
+		_, err = c.Label(t.Context(), edit, controls.Labels{Set: map[string]string{"rack": "b7"}})
+		require.NoError(t, err)
+		_, err = c.Cordon(t.Context(), edit, controls.Cordoning{})
+		require.NoError(t, err)
+		done, err := c.Delete(t.Context(), edit)
+		require.NoError(t, err)
+		require.True(t, done.Deleted)
+		require.Len(t, done.Warnings, 1)
+		require.Equal(t, wire.Close_DELETED, l.closed(t).GetReason())
+		old := m.certificate
+		before := m.nodeID
+		m.key, m.csr = pkitest.CSR(t)
+		status, body := m.tryJoin(t, b.token(t))
+		require.Equal(t, http.StatusOK, status, string(body))
+		m.joined(t, body)
+		require.NotEqual(t, before, m.nodeID)
+		require.Equal(t, "0/0/false", one[string](t, b, `select (select count(*) from node_reasons where node_id = n.id) || '/' ||
+			(select count(*) from node_labels where node_id = n.id) || '/' || n.cordoned from nodes n where n.id = $1`, m.nodeID))
+		_, status, refusal := m.dial(t, old)
+		require.Equal(t, http.StatusUnauthorized, status)
+		require.Equal(t, wire.ReasonDeleted, refusal.Details["reason"])
+		m.open(t).leave(t)
 	})
 
 	t.Run("a revoked certificate ends its session, and is refused with that word", func(t *testing.T) {

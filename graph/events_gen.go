@@ -59,6 +59,11 @@ func (e *NodeLabelEvent) LabelsRemoved() []*LabelPair { return pairs(e.LabelsRem
 // LabelsDisplaced gives them by key.
 func (e *NodeLabelEvent) LabelsDisplaced() []*LabelPair { return pairs(e.LabelsDisplacedByKey) }
 
+// NodeDeleted is node.deleted.
+type NodeDeleted struct {
+	told `json:"-"`
+}
+
 // NodeJoinEvent is node.joined or node.rejoined.
 type NodeJoinEvent struct {
 	told `json:"-"`
@@ -200,6 +205,9 @@ func typed(e events.Event, of *tellings) (Event, error) {
 		return f, read(e, f)
 	case "node.labeled":
 		f := &NodeLabelEvent{told: t}
+		return f, read(e, f)
+	case "node.deleted":
+		f := &NodeDeleted{told: t}
 		return f, read(e, f)
 	case "node.joined", "node.rejoined":
 		f := &NodeJoinEvent{told: t}

@@ -107,6 +107,7 @@ type ComplexityRoot struct {
 		Cordon              func(childComplexity int) int
 		Cordoned            func(childComplexity int) int
 		CreatedAt           func(childComplexity int) int
+		DeletedAt           func(childComplexity int) int
 		Devices             func(childComplexity int) int
 		Drain               func(childComplexity int) int
 		Events              func(childComplexity int, types []string, first int, after *string) int
@@ -406,6 +407,7 @@ type ComplexityRoot struct {
 		JoinTokenCreate    func(childComplexity int, input JoinTokenCreateInput) int
 		JoinTokenRevoke    func(childComplexity int, input JoinTokenRevokeInput) int
 		NodeCordon         func(childComplexity int, input NodeCordonInput) int
+		NodeDelete         func(childComplexity int, input NodeDeleteInput) int
 		NodeDrain          func(childComplexity int, input NodeDrainInput) int
 		NodeLabel          func(childComplexity int, input NodeLabelInput) int
 		NodeTaint          func(childComplexity int, input NodeTaintInput) int
@@ -487,6 +489,25 @@ type ComplexityRoot struct {
 		RequestID        func(childComplexity int) int
 		Type             func(childComplexity int) int
 		Until            func(childComplexity int) int
+	}
+
+	NodeDeletePayload struct {
+		Cursor   func(childComplexity int) int
+		Deleted  func(childComplexity int) int
+		NodeID   func(childComplexity int) int
+		Warnings func(childComplexity int) int
+	}
+
+	NodeDeleted struct {
+		Actor     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Node      func(childComplexity int) int
+		NodeID    func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		RequestID func(childComplexity int) int
+		Type      func(childComplexity int) int
 	}
 
 	NodeDrained struct {
@@ -810,6 +831,7 @@ type MutationResolver interface {
 	NodeDrain(ctx context.Context, input NodeDrainInput) (*NodePayload, error)
 	NodeTaint(ctx context.Context, input NodeTaintInput) (*NodePayload, error)
 	NodeLabel(ctx context.Context, input NodeLabelInput) (*NodePayload, error)
+	NodeDelete(ctx context.Context, input NodeDeleteInput) (*NodeDeletePayload, error)
 	ReservationCreate(ctx context.Context, input ReservationCreateInput) (*ReservationPayload, error)
 	ReservationRelease(ctx context.Context, input ReservationReleaseInput) (*ReservationPayload, error)
 	JoinTokenCreate(ctx context.Context, input JoinTokenCreateInput) (*JoinTokenCreatePayload, error)
@@ -1158,6 +1180,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.CreatedAt(childComplexity), true
+	case "ComputeNode.deletedAt":
+		if e.ComplexityRoot.ComputeNode.DeletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComputeNode.DeletedAt(childComplexity), true
 	case "ComputeNode.devices":
 		if e.ComplexityRoot.ComputeNode.Devices == nil {
 			break
@@ -2450,6 +2478,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NodeCordon(childComplexity, args["input"].(NodeCordonInput)), true
+	case "Mutation.nodeDelete":
+		if e.ComplexityRoot.Mutation.NodeDelete == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodeDelete_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodeDelete(childComplexity, args["input"].(NodeDeleteInput)), true
 	case "Mutation.nodeDrain":
 		if e.ComplexityRoot.Mutation.NodeDrain == nil {
 			break
@@ -2857,6 +2896,86 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeCordonEvent.Until(childComplexity), true
+
+	case "NodeDeletePayload.cursor":
+		if e.ComplexityRoot.NodeDeletePayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeletePayload.Cursor(childComplexity), true
+	case "NodeDeletePayload.deleted":
+		if e.ComplexityRoot.NodeDeletePayload.Deleted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeletePayload.Deleted(childComplexity), true
+	case "NodeDeletePayload.nodeId":
+		if e.ComplexityRoot.NodeDeletePayload.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeletePayload.NodeID(childComplexity), true
+	case "NodeDeletePayload.warnings":
+		if e.ComplexityRoot.NodeDeletePayload.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeletePayload.Warnings(childComplexity), true
+
+	case "NodeDeleted.actor":
+		if e.ComplexityRoot.NodeDeleted.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.Actor(childComplexity), true
+	case "NodeDeleted.at":
+		if e.ComplexityRoot.NodeDeleted.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.At(childComplexity), true
+	case "NodeDeleted.cursor":
+		if e.ComplexityRoot.NodeDeleted.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.Cursor(childComplexity), true
+	case "NodeDeleted.id":
+		if e.ComplexityRoot.NodeDeleted.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.ID(childComplexity), true
+	case "NodeDeleted.node":
+		if e.ComplexityRoot.NodeDeleted.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.Node(childComplexity), true
+	case "NodeDeleted.nodeId":
+		if e.ComplexityRoot.NodeDeleted.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.NodeID(childComplexity), true
+	case "NodeDeleted.reason":
+		if e.ComplexityRoot.NodeDeleted.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.Reason(childComplexity), true
+	case "NodeDeleted.requestId":
+		if e.ComplexityRoot.NodeDeleted.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.RequestID(childComplexity), true
+	case "NodeDeleted.type":
+		if e.ComplexityRoot.NodeDeleted.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeDeleted.Type(childComplexity), true
 
 	case "NodeDrained.actor":
 		if e.ComplexityRoot.NodeDrained.Actor == nil {
@@ -4296,6 +4415,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("LabelInput", ec.unmarshalInputLabelInput),
 			graphql.NewInputUnmarshaler("LabelMatch", ec.unmarshalInputLabelMatch),
 			graphql.NewInputUnmarshaler("NodeCordonInput", ec.unmarshalInputNodeCordonInput),
+			graphql.NewInputUnmarshaler("NodeDeleteInput", ec.unmarshalInputNodeDeleteInput),
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
 			graphql.NewInputUnmarshaler("NodeFilter", ec.unmarshalInputNodeFilter),
 			graphql.NewInputUnmarshaler("NodeLabelInput", ec.unmarshalInputNodeLabelInput),
@@ -4603,6 +4723,8 @@ type ComputeNode {
   ): EventConnection!
   "When it joined first."
   createdAt: DateTime!
+  "When it was deleted; only the tenant that owned it reads it then."
+  deletedAt: DateTime
 }
 
 "What failed and in which step."
@@ -5343,6 +5465,28 @@ type NodeLabelEvent implements Event {
   labelsDisplaced: [LabelPair!]
 }
 
+"A node was deleted. Whoever saw it reads this last event of it."
+type NodeDeleted implements Event {
+  "evt_ and 26 characters; drop what you have seen by it."
+  id: ID!
+  "The place just after it: resume with it."
+  cursor: Cursor!
+  "node.deleted."
+  type: String!
+  "When it was written."
+  at: DateTime!
+  "The node it is about."
+  nodeId: ID
+  "Who did it; 'operator' for tenants that don't own the node."
+  actor: String!
+  "The reason its author gave."
+  reason: String
+  "The node as it is now; null when the caller no longer sees it."
+  node: ComputeNode
+  "The request id that its author sent."
+  requestId: ID
+}
+
 "A machine joined by a token, as a new node or as one that is known."
 type NodeJoinEvent implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
@@ -5839,6 +5983,8 @@ input NodeFilter {
   not: NodeFilter
   "That at least one of these filters matches, besides everything above."
   or: [NodeFilter!]
+  "The tenant's deleted nodes too; only in the outermost filter of nodes."
+  includeDeleted: Boolean! = false
 }
 
 "A condition on a label."
@@ -5960,6 +6106,8 @@ type Mutation {
   nodeTaint("What to do." input: NodeTaintInput!): NodePayload
   "Sets and removes the operator's labels. Those of inventory and the system stay as they are."
   nodeLabel("What to do." input: NodeLabelInput!): NodePayload
+  "Removes a node for good: one that is retired, adopted and cordoned, or not adopted yet, and that holds no open allocation. The machine can join again as a new node. Deleting a deleted node changes nothing."
+  nodeDelete("What to do." input: NodeDeleteInput!): NodeDeletePayload
   "Books devices of a named node, or a share of it, which excludes nobody."
   reservationCreate("What to do." input: ReservationCreateInput!): ReservationPayload
   "Releases a reservation with all that it holds. Releasing a released one changes nothing."
@@ -6060,6 +6208,20 @@ input NodeLabelInput {
   remove: [String!]
 }
 
+"Which node to delete, and why."
+input NodeDeleteInput {
+  "The tenant that acts: it must own the node."
+  tenantId: ID!
+  "The node."
+  nodeId: ID!
+  "The version that you read; CONFLICT when the node changed since."
+  version: Int
+  "Free text, up to 256 characters, kept in the event."
+  reason: String
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
 "What to book."
 input ReservationCreateInput {
   "The tenant that books: it must see the node."
@@ -6151,6 +6313,18 @@ type NodePayload {
   "The log's position of this very change: follow after it and miss nothing. When nothing changed: the head as the node was read."
   cursor: Cursor!
   "What to know about what was done all the same, a sentence each: a dedication to a tenant that doesn't exist."
+  warnings: [String!]!
+}
+
+"What a delete did."
+type NodeDeletePayload {
+  "The node."
+  nodeId: ID!
+  "Whether it was deleted by this; false when it was deleted before."
+  deleted: Boolean!
+  "The log's position of this very change; when nothing changed, the head."
+  cursor: Cursor!
+  "What to know about what was done all the same, a sentence each: that the node held a session."
   warnings: [String!]!
 }
 
@@ -6396,6 +6570,8 @@ func (ec *executionContext) childFields_ComputeNode(ctx context.Context, field g
 		return ec.fieldContext_ComputeNode_events(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_ComputeNode_createdAt(ctx, field)
+	case "deletedAt":
+		return ec.fieldContext_ComputeNode_deletedAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ComputeNode", field.Name)
 }
@@ -6896,6 +7072,20 @@ func (ec *executionContext) childFields_NodeChangeBatch(ctx context.Context, fie
 		return ec.fieldContext_NodeChangeBatch_asOf(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type NodeChangeBatch", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeDeletePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodeId":
+		return ec.fieldContext_NodeDeletePayload_nodeId(ctx, field)
+	case "deleted":
+		return ec.fieldContext_NodeDeletePayload_deleted(ctx, field)
+	case "cursor":
+		return ec.fieldContext_NodeDeletePayload_cursor(ctx, field)
+	case "warnings":
+		return ec.fieldContext_NodeDeletePayload_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeDeletePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_NodeDrained(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7432,6 +7622,20 @@ func (ec *executionContext) field_Mutation_nodeCordon_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (NodeCordonInput, error) {
 			return ec.unmarshalNNodeCordonInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCordonInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodeDelete_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodeDeleteInput, error) {
+			return ec.unmarshalNNodeDeleteInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDeleteInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -10174,6 +10378,29 @@ func (ec *executionContext) _ComputeNode_createdAt(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_ComputeNode_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ComputeNode", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ComputeNode_deletedAt(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_deletedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ComputeNode", field, false, false, "DateTime")
 }
 
@@ -14787,6 +15014,50 @@ func (ec *executionContext) fieldContext_Mutation_nodeLabel(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_nodeDelete(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodeDelete(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodeDelete(ctx, fc.Args["input"].(NodeDeleteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeDeletePayload) graphql.Marshaler {
+			return ec.marshalONodeDeletePayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDeletePayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodeDelete(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeDeletePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodeDelete_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_reservationCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16317,6 +16588,314 @@ func (ec *executionContext) _NodeCordonEvent_cancelledDrainId(ctx context.Contex
 }
 func (ec *executionContext) fieldContext_NodeCordonEvent_cancelledDrainId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodeCordonEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeDeletePayload_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeDeletePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeletePayload_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeletePayload_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeletePayload", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeDeletePayload_deleted(ctx context.Context, field graphql.CollectedField, obj *NodeDeletePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeletePayload_deleted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deleted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeletePayload_deleted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeletePayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _NodeDeletePayload_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeDeletePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeletePayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeletePayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeletePayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeDeletePayload_warnings(ctx context.Context, field graphql.CollectedField, obj *NodeDeletePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeletePayload_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeletePayload_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeletePayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeDeleted_id(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeDeleted_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v events.Cursor) graphql.Marshaler {
+			return ec.marshalNCursor2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋeventsᚐCursor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodeDeleted_type(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeDeleted_at(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeDeleted_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeDeleted_actor(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeDeleted_reason(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeDeleted_node(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeDeleted",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeDeleted_requestId(ctx context.Context, field graphql.CollectedField, obj *NodeDeleted) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeDeleted_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeDeleted_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeDeleted", field, false, false, "ID")
 }
 
 func (ec *executionContext) _NodeDrained_id(ctx context.Context, field graphql.CollectedField, obj *NodeDrained) (ret graphql.Marshaler) {
@@ -23441,6 +24020,76 @@ func UnmarshalNodeCordonInput(ctx context.Context, raw any) (NodeCordonInput, er
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputNodeDeleteInput(ctx context.Context, obj any) (NodeDeleteInput, error) {
+	var it NodeDeleteInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "nodeId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodeDeleteInput unmarshals raw into the NodeDeleteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodeDeleteInput(ctx context.Context, raw any) (NodeDeleteInput, error) {
+	var out NodeDeleteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeDeleteInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputNodeDrainInput(ctx context.Context, obj any) (NodeDrainInput, error) {
 	var it NodeDrainInput
 	if obj == nil {
@@ -23529,7 +24178,11 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "cordonOverdue", "draining", "drainOverdue", "maintenance", "placeableFor", "dedicatedTo", "reasons", "taints", "labels", "cordonedBefore", "lastSeenBefore", "agentVersions", "liveAllocations", "not", "or"}
+	if _, present := asMap["includeDeleted"]; !present {
+		asMap["includeDeleted"] = false
+	}
+
+	fieldsInOrder := [...]string{"poolId", "nodeIds", "hostnames", "text", "provisionStates", "connectivity", "cordoned", "cordonOverdue", "draining", "drainOverdue", "maintenance", "placeableFor", "dedicatedTo", "reasons", "taints", "labels", "cordonedBefore", "lastSeenBefore", "agentVersions", "liveAllocations", "not", "or", "includeDeleted"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -23690,6 +24343,13 @@ func (ec *executionContext) unmarshalInputNodeFilter(ctx context.Context, obj an
 				return it, err
 			}
 			it.Or = data
+		case "includeDeleted":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("includeDeleted"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IncludeDeleted = data
 		}
 	}
 	return it, nil
@@ -24338,6 +24998,13 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 			return graphql.Null
 		}
 		return ec._NodeDrained(ctx, sel, obj)
+	case NodeDeleted:
+		return ec._NodeDeleted(ctx, sel, &obj)
+	case *NodeDeleted:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._NodeDeleted(ctx, sel, obj)
 	case NodeCordonEvent:
 		return ec._NodeCordonEvent(ctx, sel, &obj)
 	case *NodeCordonEvent:
@@ -24940,6 +25607,11 @@ func (ec *executionContext) _ComputeNode(ctx context.Context, sel ast.SelectionS
 		case "createdAt":
 			out.Values[i] = ec._ComputeNode_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deletedAt":
+			out.Values[i] = ec._ComputeNode_deletedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
@@ -26740,6 +27412,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "nodeDelete":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodeDelete(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "reservationCreate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reservationCreate(ctx, field)
@@ -27238,6 +27917,128 @@ func (ec *executionContext) _NodeCordonEvent(ctx context.Context, sel ast.Select
 			}
 		case "cancelledDrainId":
 			out.Values[i] = ec._NodeCordonEvent_cancelledDrainId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeDeletePayloadImplementors = []string{"NodeDeletePayload"}
+
+func (ec *executionContext) _NodeDeletePayload(ctx context.Context, sel ast.SelectionSet, obj *NodeDeletePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeDeletePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeDeletePayload")
+		case "nodeId":
+			out.Values[i] = ec._NodeDeletePayload_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleted":
+			out.Values[i] = ec._NodeDeletePayload_deleted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeDeletePayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._NodeDeletePayload_warnings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeDeletedImplementors = []string{"NodeDeleted", "Event"}
+
+func (ec *executionContext) _NodeDeleted(ctx context.Context, sel ast.SelectionSet, obj *NodeDeleted) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeDeletedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeDeleted")
+		case "id":
+			out.Values[i] = ec._NodeDeleted_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeDeleted_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._NodeDeleted_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodeDeleted_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nodeId":
+			out.Values[i] = ec._NodeDeleted_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actor":
+			out.Values[i] = ec._NodeDeleted_actor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodeDeleted_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeDeleted_node(ctx, field, obj)
+				})
+		case "requestId":
+			out.Values[i] = ec._NodeDeleted_requestId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -30401,6 +31202,11 @@ func (ec *executionContext) unmarshalNNodeCordonInput2githubᚗcomᚋbetterᚑco
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNNodeDeleteInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDeleteInput(ctx context.Context, v any) (NodeDeleteInput, error) {
+	res, err := ec.unmarshalInputNodeDeleteInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNNodeDrainInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDrainInput(ctx context.Context, v any) (NodeDrainInput, error) {
 	res, err := ec.unmarshalInputNodeDrainInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -31241,6 +32047,13 @@ func (ec *executionContext) marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomp
 		return graphql.Null
 	}
 	return ec._MachinePrint(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalONodeDeletePayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeDeletePayload(ctx context.Context, sel ast.SelectionSet, v *NodeDeletePayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._NodeDeletePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalONodeFailure2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFailure(ctx context.Context, sel ast.SelectionSet, v *node.Failure) graphql.Marshaler {

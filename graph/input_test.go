@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ var operatorControls = map[string]object{
 	"nodeUncordon": {},
 	"nodeDrain":    {},
 	"nodeTaint":    {"add": []string{"rma-pending"}, "remove": []string{"burn-in"}},
+	"nodeDelete":   {},
 	"nodeLabel":    {"set": []object{{"key": "rack", "value": "b7"}}, "remove": []string{"burn-in"}},
 }
 
@@ -159,7 +161,9 @@ func TestControlsOfOthers(t *testing.T) { //nolint:tparallel // the group has to
 				require.Equal(t, "INVALID_INPUT", b.act(eve, name, input(object{"tenantId": "other", "nodeId": "node_x"}, needs)).code(t))
 				require.Equal(t, "FORBIDDEN", b.act(eve, name, input(object{"tenantId": "acme", "nodeId": n}, needs)).code(t), "another's tenant")
 				require.Equal(t, "UNAUTHENTICATED", b.act("", name, input(object{"tenantId": "acme", "nodeId": n}, needs)).code(t))
-				require.Equal(t, "NOT_FOUND", b.act(b.token, name, input(object{"tenantId": "acme", "nodeId": deleted}, needs)).code(t), "the owner's own, deleted")
+				if name != "nodeDelete" { // which its owner may repeat
+					require.Equal(t, "NOT_FOUND", b.act(b.token, name, input(object{"tenantId": "acme", "nodeId": deleted}, needs)).code(t), "the owner's own, deleted")
+				}
 			})
 			t.Run("I5 "+name+" by a guest", func(t *testing.T) {
 				t.Parallel()
@@ -189,6 +193,12 @@ func TestControlsRepeated(t *testing.T) {
 		t.Run("I7 "+name+" twice under one request id is one act with one answer", func(t *testing.T) {
 			t.Parallel()
 			n := b.node()
+			switch name {
+			case "nodeDrain": // held, so that it is not over meanwhile
+				b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": n}).at(t)
+			case "nodeDelete":
+				b.act(b.token, "nodeCordon", object{"tenantId": "acme", "nodeId": n}).at(t)
+			}
 			in := input(object{"tenantId": "acme", "nodeId": n, "requestId": id.New("req"), "reason": "once"}, needs)
 			first := b.act(b.token, name, in)
 			after := b.state(n)
@@ -345,4 +355,63 @@ func TestOverdueAndPlan(t *testing.T) {
 		b.exec(`insert into node_projection (tenant_id, node_id, relation) values ('guest', $1, 'SHARED')`, n)
 		require.Equal(t, "FORBIDDEN", b.as(guest, `query($n: ID!) { drainPlan(tenantId: "guest", nodeId: $n) { empty } }`, object{"n": n}).code(t))
 	})
+}
+
+func TestNodeDelete(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const remove = `mutation($i: NodeDeleteInput!) { nodeDelete(input: $i) { nodeId deleted cursor warnings } }`
+	n := b.node()
+	in := object{"i": object{"tenantId": "acme", "nodeId": n, "reason": "TPM replaced"}}
+
+	// F4: the refusals carry what the caller has to know, and the offer says the same beforehand.
+	offer := func() any {
+		for _, c := range b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { controls { control enabled because } } }`, object{"n": n}).at(t, "node", "controls").([]any) {
+			if c.(object)["control"] == "delete" {
+				return c.(object)["because"]
+			}
+		}
+		return "not offered"
+	}
+	a := b.query(remove, in)
+	require.Equal(t, "INVALID_STATE", a.code(t))
+	require.Equal(t, object{"provisionState": "ADOPTED", "cordoned": false}, a.Errors[0].Extensions.Details)
+	require.Equal(t, a.Errors[0].Message, offer())
+	booked := b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { reservation { id } } }`, object{"n": n}).
+		at(t, "reservationCreate", "reservation", "id")
+	b.act(b.token, "nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t)
+	drain := b.query(`{ drains(tenantId: "acme") { nodes { id } } }`, nil).at(t, "drains", "nodes").([]any)[0].(object)["id"]
+	a = b.query(remove, in)
+	require.Equal(t, object{"openAllocations": 1.0}, a.Errors[0].Extensions.Details)
+	require.Equal(t, a.Errors[0].Message, offer())
+
+	// I8: who waits for the drain of a node that is deleted is told that it is over, and why. The drain is held by an allocation that ends meanwhile.
+	wait := b.subscribe(`subscription($d: [ID!]) { drainChanges(tenantId: "acme", drainIds: $d) { id state cause } }`, object{"d": []any{drain}})
+	require.Equal(t, "DRAINING", wait.event("drainChanges")["state"])
+	changes := b.subscribe(`subscription($a: Cursor!) { nodeChanges(tenantId: "acme", after: $a) { removed } }`,
+		object{"a": b.query(`{ nodes(tenantId: "acme") { asOf } }`, nil).at(t, "nodes", "asOf")})
+	b.exec(`update allocations set released_at = now() where reservation_id = $1`, booked)
+	done := b.query(remove, in).at(t, "nodeDelete").(object)
+	require.Equal(t, []any{n, true, []any{}}, []any{done["nodeId"], done["deleted"], done["warnings"]})
+	require.Equal(t, object{"id": drain, "state": "CANCELLED", "cause": "deleted"}, wait.event("drainChanges"))
+	require.Equal(t, "complete", wait.next().Type)
+	require.Eventually(t, func() bool { return slices.Contains(changes.event("nodeChanges")["removed"].([]any), any(n)) }, 10*time.Second, time.Millisecond)
+
+	// F3, F5: the tombstone is its owner's alone.
+	require.Equal(t, false, b.query(remove, in).at(t, "nodeDelete", "deleted"))
+	got := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { deletedAt statusSentence placeableFor events(first: 1) { nodes { type node { id } } } } }`, object{"n": n}).
+		at(t, "node").(object)
+	require.NotNil(t, got["deletedAt"])
+	require.Contains(t, got["statusSentence"], "deleted")
+	require.Equal(t, "NONE", got["placeableFor"])
+	require.Equal(t, object{"nodes": []any{object{"type": "node.deleted", "node": object{"id": n}}}}, got["events"])
+	require.Equal(t, "the node is deleted", offer())
+	require.Empty(t, b.query(`{ nodes(tenantId: "acme") { nodes { id } } }`, nil).at(t, "nodes", "nodes"))
+	require.Len(t, b.query(`{ nodes(tenantId: "acme", filter: { includeDeleted: true }) { nodes { id deletedAt } } }`, nil).at(t, "nodes", "nodes"), 1)
+	eve := b.tokenFor("eve", "other", time.Hour)
+	theirs := b.as(eve, `query($n: ID!) { node(tenantId: "other", nodeId: $n) { id } }`, object{"n": n})
+	never := id.New(id.Node)
+	absent := b.as(eve, `query($n: ID!) { node(tenantId: "other", nodeId: $n) { id } }`, object{"n": never})
+	require.Equal(t, []string{"NOT_FOUND", "NOT_FOUND"}, []string{theirs.code(t), absent.code(t)})
+	require.Equal(t, strings.ReplaceAll(theirs.Errors[0].Message, n, never), absent.Errors[0].Message)
 }

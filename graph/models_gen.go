@@ -247,6 +247,32 @@ type NodeCordonInput struct {
 	UpdateReason bool `json:"updateReason"`
 }
 
+// Which node to delete, and why.
+type NodeDeleteInput struct {
+	// The tenant that acts: it must own the node.
+	TenantID string `json:"tenantId"`
+	// The node.
+	NodeID string `json:"nodeId"`
+	// The version that you read; CONFLICT when the node changed since.
+	Version *int `json:"version,omitempty"`
+	// Free text, up to 256 characters, kept in the event.
+	Reason *string `json:"reason,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
+// What a delete did.
+type NodeDeletePayload struct {
+	// The node.
+	NodeID string `json:"nodeId"`
+	// Whether it was deleted by this; false when it was deleted before.
+	Deleted bool `json:"deleted"`
+	// The log's position of this very change; when nothing changed, the head.
+	Cursor string `json:"cursor"`
+	// What to know about what was done all the same, a sentence each: that the node held a session.
+	Warnings []string `json:"warnings"`
+}
+
 // Which node to drain, and why.
 type NodeDrainInput struct {
 	// The tenant that acts: it must own the node.

@@ -76,6 +76,21 @@ func (m mutations) NodeLabel(ctx context.Context, in NodeLabelInput) (*NodePaylo
 	})
 }
 
+// NodeDelete deletes.
+func (m mutations) NodeDelete(ctx context.Context, in NodeDeleteInput) (*NodeDeletePayload, error) {
+	who, err := actor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, err := m.Controls.Delete(ctx, node.Edit{
+		Who: who, TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &NodeDeletePayload{NodeID: in.NodeID, Deleted: done.Deleted, Cursor: done.Cursor.String(), Warnings: done.Warnings}, nil
+}
+
 func (m mutations) control(ctx context.Context, verb func(context.Context, node.Edit) (node.Changed, error), e node.Edit) (*NodePayload, error) {
 	var err error
 	if e.Who, err = actor(ctx); err != nil {

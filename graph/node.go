@@ -101,7 +101,11 @@ func (n *Node) Controls(ctx context.Context) ([]ControlState, error) {
 			return nil, err
 		}
 	}
-	offers := controls.Offers(n.Node(), rights)
+	live, err := n.LiveAllocationCount(ctx)
+	if err != nil {
+		return nil, err
+	}
+	offers := controls.Offers(n.Node(), rights, live)
 	states := make([]ControlState, len(offers))
 	for i, o := range offers {
 		states[i] = ControlState{Control: o.Control, Action: string(o.Action), Enabled: o.Enabled, Because: node.Text(o.Because)}

@@ -180,8 +180,7 @@ var deviations = map[string]string{
 
 // open are the contract's parts that the schema doesn't hold yet, since what they tell doesn't exist yet.
 var open = map[string]string{
-	"NodeFilter.includeDeleted": "comes with delete",
-	"Query.fleetMap":            "comes with the console's map",
+	"Query.fleetMap": "comes with the console's map",
 }
 
 // TestSchemaContract compares with testdata/contract.graphqls: names and shapes that the schema must hold once the behaviour exists.

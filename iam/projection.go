@@ -65,3 +65,8 @@ func Audiences(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]
 	}
 	return ScanAudiences(rows)
 }
+
+// ForgetNodeTx takes the node out of every tenant's projection.
+func ForgetNodeTx(tx *db.Tx, nodeID string) {
+	tx.Send(`delete from node_projection where node_id = $1`, nodeID)
+}

@@ -23,6 +23,7 @@ const (
 	Command     Kind = "cmd"
 	Event       Kind = "evt"
 	Drain       Kind = "drn"
+	Delete      Kind = "del"
 	Certificate Kind = "cert"
 	JoinToken   Kind = "jt"
 	Session     Kind = "ses"

@@ -70,6 +70,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &drainWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainWakeWorker{controls: p.Controls})
+	river.AddWorker(workers, &deleteWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainSweepWorker{controls: p.Controls})
 	river.AddWorker(workers, &intervalSweepWorker{parts: p})
 	river.AddWorker(workers, &tidyWorker{parts: p})
@@ -93,7 +94,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 		JobTimeout:        30 * time.Second,
 		Logger:            quiet(log),
 		PeriodicJobs:      periodic,
-		Queues:            map[string]river.QueueConfig{placement.QueueDrains: quick, queueMaintenance: {MaxWorkers: 2}},
+		Queues:            map[string]river.QueueConfig{placement.QueueDrains: quick, controls.QueueDeletes: quick, queueMaintenance: {MaxWorkers: 2}},
 		Workers:           workers,
 		// A job of a process that was killed is another's after a minute, or after the timeout of its own kind; nothing here runs for longer.
 		RescueStuckJobsAfter: time.Minute,

@@ -66,3 +66,21 @@ func SessionsOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string
 	}
 	return out, nil
 }
+
+// QueueLastSeen reads when the node was last heard of, as a part of a batch: into has it when the batch's results are closed; nil for never.
+func QueueLastSeen(b *pgx.Batch, nodeID string, into **time.Time) {
+	b.Queue(`select max(last_seen) from node_liveness where node_id = $1`, nodeID).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(into); err != nil {
+			return fmt.Errorf("read when the node was last seen: %w", err)
+		}
+		return nil
+	})
+}
+
+// EndNodeTx ends a deleted node's liveness: nobody waits for its beats any more, its open session is over, and what it said of what runs is worth
+// nothing. The node is locked.
+func EndNodeTx(tx *db.Tx, nodeID string) {
+	tx.Send(`delete from node_liveness where node_id = $1`, nodeID)
+	tx.Send(`delete from node_running where node_id = $1`, nodeID)
+	tx.Send(`update node_sessions set disconnected_at = clock_timestamp() where node_id = $1 and disconnected_at is null`, nodeID)
+}

@@ -90,7 +90,7 @@ type Store struct {
 //
 // Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT { expected, actual, by, at }, and what the decision refuses with.
 func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) {
-	if err := e.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return Changed{}, err
 	}
 	request, err := iam.NewRequest(e.Who, e.RequestID, "node."+c.Name, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
@@ -118,7 +118,7 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 		if err != nil {
 			return iam.Answer{}, err
 		}
-		if err := e.checkVersion(node); err != nil {
+		if err := e.CheckVersion(node); err != nil {
 			return iam.Answer{}, err
 		}
 		changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
@@ -137,7 +137,8 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	return Changed{Node: node, Rights: sight.Rights, Changed: did.Changed, Cursor: did.Cursor}, nil
 }
 
-func (e Edit) check() error {
+// Check says whether the call can be read: INVALID_INPUT naming the argument.
+func (e Edit) Check() error {
 	if err := id.Tenant("tenantId", e.TenantID); err != nil {
 		return err
 	}
@@ -150,7 +151,8 @@ func (e Edit) check() error {
 	return CheckReason(e.Reason)
 }
 
-func (e Edit) checkVersion(n *Node) error {
+// CheckVersion is CONFLICT when the node changed since the version that the call names.
+func (e Edit) CheckVersion(n *Node) error {
 	if e.Version == nil || *e.Version == n.Version {
 		return nil
 	}
@@ -165,6 +167,8 @@ type Many struct {
 	SkipLocked bool
 	Who        iam.Actor
 	Reason     string
+	// RequestID stands in the events; empty for none.
+	RequestID string
 	// Read, if there is one, adds what the decision needs to the batch that locks: it is read after the locks were got, in the same round trip.
 	Read func(b *pgx.Batch)
 }
@@ -179,7 +183,7 @@ func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) 
 		return nil, err
 	}
 	got.nodes = slices.DeleteFunc(got.nodes, func(n *Node) bool { return n.DeletedAt != nil })
-	return apply(ctx, tx, got, c, m.Who, m.Reason, "")
+	return apply(ctx, tx, got, c, m.Who, m.Reason, m.RequestID)
 }
 
 // apply decides, saves and appends for nodes that are locked.

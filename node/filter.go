@@ -42,8 +42,10 @@ type Filter struct {
 	LastSeenBefore  *time.Time
 	AgentVersions   []string
 	LiveAllocations *bool
-	Not             *Filter
-	Or              []Filter
+	// IncludeDeleted lists the tenant's deleted nodes too; only the outermost filter of a list can.
+	IncludeDeleted bool
+	Not            *Filter
+	Or             []Filter
 }
 
 // How a filter is bounded: the entries of a list, how deep filters nest, and how many there are in all.
@@ -62,6 +64,9 @@ func (f *Filter) Check() error {
 func (f *Filter) check(name string, depth int, left *int) error {
 	if *left--; *left < 0 || depth > maxNesting {
 		return fault.Invalid("filter", "must nest at most 3 deep and hold at most 32 filters", 0)
+	}
+	if f.IncludeDeleted && depth > 0 {
+		return fault.Invalid(name+".includeDeleted", "must stand in the outermost filter", 0)
 	}
 	if err := f.checkOwn(name); err != nil {
 		return err

@@ -81,6 +81,14 @@ const (
 	PrefixDedicated   = "taint:dedicated="
 )
 
+// The phases in which a node can fail.
+const (
+	PhaseEnrollment   = "ENROLLMENT"
+	PhaseAcceptance   = "ACCEPTANCE"
+	PhaseProvisioning = "PROVISIONING"
+	PhaseRetire       = "RETIRE"
+)
+
 // HostnameRule is what a machine may call itself.
 var HostnameRule = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?$`)
 

@@ -30,6 +30,9 @@ func (s *Store) GetFor(ctx context.Context, who iam.Actor, action iam.Action, te
 		return nil, err
 	}
 	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), who, action, tenant, nodeID)
+	if fault.CodeOf(err) == fault.NotFound && action == iam.NodesGet {
+		return s.tombstone(ctx, who, action, tenant, nodeID, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	q := l.Filter.query(l.Tenant)
 	var out Listed
 	// The log's position first: what commits between this statement and the next is in the page and comes once more by the log, never neither.
-	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from (select 1 from "+seenNodes+q.where()+
+	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from (select 1 from "+l.Filter.from()+q.where()+
 		" limit "+strconv.Itoa(maxTotal)+") as counted) from event_clock", q.args).Scan(&out.AsOf.Epoch, &out.AsOf.Position, &out.Total)
 	if err != nil {
 		return Listed{}, fmt.Errorf("count the nodes: %w", err)
@@ -168,7 +171,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	}
 	q.args["first"] = l.First + 1
 	out.Views, err = s.collect(ctx, l.Tenant, seeing{owned: "seen.owned", place: sort.key},
-		seenNodes+q.where()+" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", q.args)
+		l.Filter.from()+q.where()+" order by "+sort.key+" "+sort.direction+", n.id "+sort.direction+" limit @first", q.args)
 	if err != nil {
 		return Listed{}, err
 	}
@@ -189,6 +192,21 @@ const seenNodes = `nodes n join pools p on p.id = n.pool_id
 	  on seen.owned is not null
 	left join node_liveness l on l.node_id = n.id
 	where n.deleted_at is null`
+
+// seenOrGone joins each node with how the tenant sees it, and as its own those that were and are deleted.
+const seenOrGone = `nodes n join pools p on p.id = n.pool_id
+	join lateral (select case when n.deleted_at is null then (select bool_or(relation = 'OWNER') from node_projection where tenant_id = @tenant and node_id = n.id)
+	                          when n.owner_tenant_id = @tenant then true end as owned) as seen on seen.owned is not null
+	left join node_liveness l on l.node_id = n.id
+	where true`
+
+// from gives the nodes that a list is of.
+func (f *Filter) from() string {
+	if f.IncludeDeleted {
+		return seenOrGone
+	}
+	return seenNodes
+}
 
 // allSeenNodes is the same for statements that go through all of them.
 const allSeenNodes = `(select node_id, bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant group by node_id) as seen

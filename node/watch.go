@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -64,7 +65,7 @@ type DrainView struct {
 	Node *View
 }
 
-// Drains gives those of the drains whose nodes the tenant sees now, in the order of their ids; for what already decided that the caller may read them.
+// Drains gives those of the drains whose nodes the tenant sees now, or owned before they were deleted, in the order of their ids; for what already decided that the caller may read them.
 func (s *Store) Drains(ctx context.Context, tenant string, ids []string) ([]DrainView, error) {
 	rows, err := s.DB.Pool().Query(ctx, "select "+drainColumns+" from node_drains where id = any($1) order by id", ids)
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Store) viewDrains(ctx context.Context, tenant string, rows pgx.Rows) ([
 	for i, d := range drains {
 		nodes[i] = d.NodeID
 	}
-	views, err := s.Views(ctx, tenant, nodes)
+	views, err := s.Past(ctx, tenant, slices.Compact(slices.Sorted(slices.Values(nodes))))
 	if err != nil {
 		return nil, err
 	}

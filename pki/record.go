@@ -193,3 +193,12 @@ func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey
 	}
 	return nil
 }
+
+// EndNodeTx ends what a deleted node proved itself by: its certificates are revoked for ever, and its identity key is free, so that the machine can join
+// again as a new node. A key that is distrusted stays so. The node is locked.
+func EndNodeTx(tx *db.Tx, nodeID, by, reason string) {
+	tx.Send(`
+		update node_certs set state = 'REVOKED', ended_at = clock_timestamp(), ended_by = $2, reason = $3, chain = null
+		where node_id = $1 and state in ('PENDING', 'ACTIVE')`, nodeID, by, reason)
+	tx.Send(`update identity_keys set state = 'FREED', since = clock_timestamp() where node_id = $1 and state = 'TRUSTED'`, nodeID)
+}

@@ -113,3 +113,9 @@ func DevicesOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]
 	}
 	return out, nil
 }
+
+// RetireNodeTx makes a deleted node's devices unbookable: no inventory shows them any more. They stay for the past allocations that name them. The
+// node is locked and holds nothing live.
+func RetireNodeTx(tx *db.Tx, nodeID string) {
+	tx.Send(`update devices set missing_since = clock_timestamp() where node_id = $1 and missing_since is null`, nodeID)
+}

@@ -4,17 +4,6 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
-/** Whether a node's certificate counts. */
-export type CertificateState =
-  /** The one with which the node speaks. */
-  | 'ACTIVE'
-  /** Signed, and not used yet: its first use makes it the active one. */
-  | 'PENDING'
-  /** Refused for ever. */
-  | 'REVOKED'
-  /** A newer one took its place. */
-  | 'SUPERSEDED';
-
 /** Whether a node's daemon holds a session. It says nothing about health or about the workloads that run. */
 export type Connectivity =
   /** It holds a live session. */
@@ -27,11 +16,6 @@ export type Connectivity =
   | 'PENDING'
   /** It was not heard of for longer than the lease and the grace: kept out of new placement, and nothing else. */
   | 'UNREACHABLE';
-
-/** What a device is. */
-export type DeviceKind =
-  /** An accelerator. */
-  | 'GPU';
 
 /** Where a drain stands. */
 export type DrainState =
@@ -113,6 +97,8 @@ export type NodeFilter = {
   draining?: boolean | null | undefined;
   /** With these host names. */
   hostnames?: Array<string> | null | undefined;
+  /** The tenant's deleted nodes too; only in the outermost filter of nodes. */
+  includeDeleted?: boolean;
   /** With all of these labels. */
   labels?: Array<LabelMatch> | null | undefined;
   /** Last heard of before that moment; a node that never had a session counts from when it joined. */
@@ -140,17 +126,6 @@ export type NodeFilter = {
   /** Host name, id or a label's value holds the text, whatever the case. */
   text?: string | null | undefined;
 };
-
-/** The order of a list of nodes. */
-export type NodeOrder =
-  /** The newest first. */
-  | 'CREATED_DESC'
-  /** By host name. */
-  | 'HOSTNAME_ASC'
-  /** Those not heard of for the longest first. */
-  | 'LAST_SEEN_ASC'
-  /** Those out of service for the longest first, those in service last. */
-  | 'OUT_SINCE_ASC';
 
 /** Which node to uncordon, and why. */
 export type NodeUncordonInput = {
@@ -194,7 +169,67 @@ export type ProvisionState =
   /** A workflow takes it out of service for good. */
   | 'RETIRING';
 
-export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
+export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
+
+type EventLine_AllocationEvent_Fragment = { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_CertificateSecurityEvent_Fragment = { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_JoinTokenEvent_Fragment = { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeAdoptionEvent_Fragment = { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeConditionEvent_Fragment = { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeCordonEvent_Fragment = { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeDeleted_Fragment = { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeDrained_Fragment = { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeDraining_Fragment = { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeInventoryEvent_Fragment = { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeJoinEvent_Fragment = { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeSessionEvent_Fragment = { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_NodeTaintEvent_Fragment = { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_PoolEvent_Fragment = { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_ReservationEvent_Fragment = { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+type EventLine_TenantEvent_Fragment = { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+
+export type EventLineFragment =
+  | EventLine_AllocationEvent_Fragment
+  | EventLine_CertificateSecurityEvent_Fragment
+  | EventLine_GenericEvent_Fragment
+  | EventLine_JoinTokenEvent_Fragment
+  | EventLine_JoinTokenSecurityEvent_Fragment
+  | EventLine_NodeAdoptionEvent_Fragment
+  | EventLine_NodeConditionEvent_Fragment
+  | EventLine_NodeCordonEvent_Fragment
+  | EventLine_NodeDeleted_Fragment
+  | EventLine_NodeDrained_Fragment
+  | EventLine_NodeDraining_Fragment
+  | EventLine_NodeInventoryEvent_Fragment
+  | EventLine_NodeJoinEvent_Fragment
+  | EventLine_NodeLabelEvent_Fragment
+  | EventLine_NodeSessionEvent_Fragment
+  | EventLine_NodeTaintEvent_Fragment
+  | EventLine_PoolEvent_Fragment
+  | EventLine_ReservationEvent_Fragment
+  | EventLine_TenantEvent_Fragment
+;
 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -211,191 +246,20 @@ export type PoolsQuery = { pools: Array<{ id: string, name: string }> };
 export type NodesQueryVariables = Exact<{
   tenantId: string | number;
   filter?: NodeFilter | null | undefined;
-  orderBy: NodeOrder;
   first: number;
   after?: string | null | undefined;
 }>;
 
 
-export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type RowsSubscriptionVariables = Exact<{
+export type NodeRowByIdQueryVariables = Exact<{
   tenantId: string | number;
-  after: string;
-  nodeIds: Array<string | number> | string | number;
+  nodeId: string | number;
 }>;
 
 
-export type RowsSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> } };
-
-export type MembersSubscriptionVariables = Exact<{
-  tenantId: string | number;
-  after: string;
-  filter?: NodeFilter | null | undefined;
-}>;
-
-
-export type MembersSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string }> } };
-
-export type FleetSubscriptionVariables = Exact<{
-  tenantId: string | number;
-}>;
-
-
-export type FleetSubscription = { fleetSummary: { total: number, cordoned: number, draining: number, maintenance: number, connectivity: Array<{ connectivity: Connectivity, count: number }> } };
-
-export type CountSubscriptionVariables = Exact<{
-  tenantId: string | number;
-  filter?: NodeFilter | null | undefined;
-}>;
-
-
-export type CountSubscription = { fleetSummary: { total: number } };
-
-export type CordonMutationVariables = Exact<{
-  input: NodeCordonInput;
-}>;
-
-
-export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-export type UncordonMutationVariables = Exact<{
-  input: NodeUncordonInput;
-}>;
-
-
-export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-export type DrainMutationVariables = Exact<{
-  input: NodeDrainInput;
-}>;
-
-
-export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-type EventLine_AllocationEvent_Fragment = { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_CertificateSecurityEvent_Fragment = { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_JoinTokenEvent_Fragment = { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeAdoptionEvent_Fragment = { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeConditionEvent_Fragment = { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeCordonEvent_Fragment = { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeDrained_Fragment = { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeDraining_Fragment = { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeInventoryEvent_Fragment = { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeJoinEvent_Fragment = { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeSessionEvent_Fragment = { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_NodeTaintEvent_Fragment = { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_PoolEvent_Fragment = { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_ReservationEvent_Fragment = { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-type EventLine_TenantEvent_Fragment = { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
-
-export type EventLineFragment =
-  | EventLine_AllocationEvent_Fragment
-  | EventLine_CertificateSecurityEvent_Fragment
-  | EventLine_GenericEvent_Fragment
-  | EventLine_JoinTokenEvent_Fragment
-  | EventLine_JoinTokenSecurityEvent_Fragment
-  | EventLine_NodeAdoptionEvent_Fragment
-  | EventLine_NodeConditionEvent_Fragment
-  | EventLine_NodeCordonEvent_Fragment
-  | EventLine_NodeDrained_Fragment
-  | EventLine_NodeDraining_Fragment
-  | EventLine_NodeInventoryEvent_Fragment
-  | EventLine_NodeJoinEvent_Fragment
-  | EventLine_NodeLabelEvent_Fragment
-  | EventLine_NodeSessionEvent_Fragment
-  | EventLine_NodeTaintEvent_Fragment
-  | EventLine_PoolEvent_Fragment
-  | EventLine_ReservationEvent_Fragment
-  | EventLine_TenantEvent_Fragment
-;
-
-export type HistoryQueryVariables = Exact<{
-  tenantId: string | number;
-  nodeId?: string | number | null | undefined;
-  types?: Array<string> | string | null | undefined;
-  actor?: string | null | undefined;
-  first: number;
-  after?: string | null | undefined;
-}>;
-
-
-export type HistoryQuery = { events: { nodes: Array<
-      | { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    >, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
-export type LogQueryVariables = Exact<{
-  tenantId: string | number;
-}>;
-
-
-export type LogQuery = { log: { head: string } };
-
-export type EventsSubscriptionVariables = Exact<{
-  tenantId: string | number;
-  nodeId?: string | number | null | undefined;
-  types?: Array<string> | string | null | undefined;
-  after: string;
-}>;
-
-
-export type EventsSubscription = { nodeEvents:
-    | { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-   };
+export type NodeRowByIdQuery = { node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
 
 export type NodeDetailQueryVariables = Exact<{
   tenantId: string | number;
@@ -403,18 +267,85 @@ export type NodeDetailQueryVariables = Exact<{
 }>;
 
 
-export type NodeDetailQuery = { nodes: { asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> }, node: { id: string, version: number, connectivity: Connectivity, liveAllocationCount: number, key: string, tenantId: string, createdAt: string, identityGeneration: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, drain: { id: string, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }> } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, devices: Array<{ uuid: string, kind: DeviceKind, slot: number, model: string, memoryBytes: string, serial: string | null, pciAddress: string | null, missingSince: string | null, held: boolean, inUse: boolean | null }>, storageRoots: Array<{ path: string, uuid: string | null, device: string | null, fsType: string, sizeBytes: string, missingSince: string | null }>, scalarResources: Array<{ name: string, amount: string, unit: string }>, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null } | null, certificates: { nodes: Array<{ serial: string, state: CertificateState, generation: number, keyFingerprint: string, issuedAt: string, notAfter: string, firstUsedAt: string | null, endedAt: string | null, endedBy: string | null, reason: string | null }>, pageInfo: { hasNextPage: boolean } } } | null };
+export type NodeDetailQuery = { node: { key: string, tenantId: string, createdAt: string, identityGeneration: number, id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }>, pageInfo: { hasNextPage: boolean } }, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null, gpus: Array<{ uuid: string, model: string, memoryBytes: string }>, storageRoots: Array<{ path: string, fsType: string, sizeBytes: string }> } | null, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
 
-export type AllocationLineFragment = { id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null };
-
-export type AllocationsQueryVariables = Exact<{
+export type NodeHistoryQueryVariables = Exact<{
   tenantId: string | number;
   nodeId: string | number;
   after?: string | null | undefined;
 }>;
 
 
-export type AllocationsQuery = { node: { id: string, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } } | null };
+export type NodeHistoryQuery = { events: { nodes: Array<
+      | { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+      | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
+    >, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type NodeEventsSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  after?: string | null | undefined;
+}>;
+
+
+export type NodeEventsSubscription = { nodeEvents:
+    | { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+    | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
+   };
+
+export type CordonMutationVariables = Exact<{
+  input: NodeCordonInput;
+}>;
+
+
+export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type UncordonMutationVariables = Exact<{
+  input: NodeUncordonInput;
+}>;
+
+
+export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type DrainMutationVariables = Exact<{
+  input: NodeDrainInput;
+}>;
+
+
+export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -454,8 +385,6 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -481,9 +410,15 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -503,87 +438,21 @@ export const EventLineFragmentDoc = new TypedDocumentString(`
   nodeId
   actor
   reason
-  node {
-    id
-    hostname
-  }
   ... on NodeCordonEvent {
-    until
     cancelledDrainId
   }
   ... on NodeDraining {
     drainId
-    deadline
   }
   ... on NodeDrained {
     drainId
     confirmedByNode
-  }
-  ... on NodeTaintEvent {
-    taintsAdded
-    taintsRemoved
-  }
-  ... on NodeLabelEvent {
-    labelsSet {
-      key
-      value
-    }
-    labelsRemoved {
-      key
-      value
-    }
-  }
-  ... on NodeJoinEvent {
-    generation
-  }
-  ... on NodeAdoptionEvent {
-    checks
-  }
-  ... on NodeConditionEvent {
-    condition
-    message
-  }
-  ... on NodeSessionEvent {
-    gateway
-    cause
-    lastSeen
-  }
-  ... on ReservationEvent {
-    reservationId
-    startsAt
-    endsAt
-    deviceUuids
-  }
-  ... on AllocationEvent {
-    reservationId
-  }
-  ... on CertificateSecurityEvent {
-    serial
-    claimedNodeId
-  }
-  ... on JoinTokenSecurityEvent {
-    joinTokenId
-    hostname
   }
   ... on GenericEvent {
     data
   }
 }
     `, {"fragmentName":"EventLine"}) as unknown as TypedDocumentString<EventLineFragment, unknown>;
-export const AllocationLineFragmentDoc = new TypedDocumentString(`
-    fragment AllocationLine on Allocation {
-  id
-  reservationId
-  tenantId
-  devices
-  live
-  future
-  startsAt
-  endsAt
-  releasedAt
-  endedAt
-}
-    `, {"fragmentName":"AllocationLine"}) as unknown as TypedDocumentString<AllocationLineFragment, unknown>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -603,14 +472,8 @@ export const PoolsDocument = new TypedDocumentString(`
 }
     `) as unknown as TypedDocumentString<PoolsQuery, PoolsQueryVariables>;
 export const NodesDocument = new TypedDocumentString(`
-    query Nodes($tenantId: ID!, $filter: NodeFilter, $orderBy: NodeOrder!, $first: Int!, $after: Cursor) {
-  nodes(
-    tenantId: $tenantId
-    filter: $filter
-    orderBy: $orderBy
-    first: $first
-    after: $after
-  ) {
+    query Nodes($tenantId: ID!, $filter: NodeFilter, $first: Int!, $after: Cursor) {
+  nodes(tenantId: $tenantId, filter: $filter, first: $first, after: $after) {
     nodes {
       ...NodeRow
     }
@@ -641,8 +504,6 @@ export const NodesDocument = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -668,9 +529,15 @@ export const NodesDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -679,19 +546,10 @@ export const NodesDocument = new TypedDocumentString(`
     because
   }
 }`) as unknown as TypedDocumentString<NodesQuery, NodesQueryVariables>;
-export const RowsDocument = new TypedDocumentString(`
-    subscription Rows($tenantId: ID!, $after: Cursor!, $nodeIds: [ID!]!) {
-  nodeChanges(
-    tenantId: $tenantId
-    after: $after
-    nodeIds: $nodeIds
-    maxPerSecond: 4
-  ) {
-    changed {
-      ...NodeRow
-    }
-    removed
-    asOf
+export const NodeRowByIdDocument = new TypedDocumentString(`
+    query NodeRowById($tenantId: ID!, $nodeId: ID!) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    ...NodeRow
   }
 }
     fragment NodeRow on ComputeNode {
@@ -713,8 +571,6 @@ export const RowsDocument = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -740,9 +596,15 @@ export const RowsDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -750,44 +612,268 @@ export const RowsDocument = new TypedDocumentString(`
     enabled
     because
   }
-}`) as unknown as TypedDocumentString<RowsSubscription, RowsSubscriptionVariables>;
-export const MembersDocument = new TypedDocumentString(`
-    subscription Members($tenantId: ID!, $after: Cursor!, $filter: NodeFilter) {
-  nodeChanges(
-    tenantId: $tenantId
-    after: $after
-    filter: $filter
-    maxPerSecond: 2
-  ) {
-    changed {
+}`) as unknown as TypedDocumentString<NodeRowByIdQuery, NodeRowByIdQueryVariables>;
+export const NodeDetailDocument = new TypedDocumentString(`
+    query NodeDetail($tenantId: ID!, $nodeId: ID!) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    ...NodeRow
+    key
+    tenantId
+    createdAt
+    identityGeneration
+    labels {
+      key
+      value
+      source
+    }
+    session {
+      gateway
+      since
+      endedAt
+      agentVersion
+      bootId
+      clockSkewMs
+    }
+    lastDrain {
       id
+      state
+      reason
+      by
+      startedAt
+      endedAt
+      endedBy
+      cause
+      confirmedByNode
     }
-    removed
-    asOf
-  }
-}
-    `) as unknown as TypedDocumentString<MembersSubscription, MembersSubscriptionVariables>;
-export const FleetDocument = new TypedDocumentString(`
-    subscription Fleet($tenantId: ID!) {
-  fleetSummary(tenantId: $tenantId) {
-    total
-    connectivity {
-      connectivity
-      count
+    allocations(first: 50) {
+      nodes {
+        id
+        reservationId
+        tenantId
+        startsAt
+        endsAt
+        future
+      }
+      pageInfo {
+        hasNextPage
+      }
     }
-    cordoned
-    draining
-    maintenance
+    inventory {
+      reportedAt
+      stale
+      os
+      kernel
+      vendor
+      model
+      serial
+      cpuModel
+      cpuArch
+      cpuCores
+      cpuThreads
+      memoryBytes
+      gpus {
+        uuid
+        model
+        memoryBytes
+      }
+      gpuNote
+      storageRoots {
+        path
+        fsType
+        sizeBytes
+      }
+    }
   }
 }
-    `) as unknown as TypedDocumentString<FleetSubscription, FleetSubscriptionVariables>;
-export const CountDocument = new TypedDocumentString(`
-    subscription Count($tenantId: ID!, $filter: NodeFilter) {
-  fleetSummary(tenantId: $tenantId, filter: $filter) {
-    total
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<NodeDetailQuery, NodeDetailQueryVariables>;
+export const NodeHistoryDocument = new TypedDocumentString(`
+    query NodeHistory($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
+  events(tenantId: $tenantId, nodeId: $nodeId, first: 30, after: $after) {
+    nodes {
+      ...EventLine
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
   }
 }
-    `) as unknown as TypedDocumentString<CountSubscription, CountSubscriptionVariables>;
+    fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  ... on NodeCordonEvent {
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<NodeHistoryQuery, NodeHistoryQueryVariables>;
+export const NodeEventsDocument = new TypedDocumentString(`
+    subscription NodeEvents($tenantId: ID!, $after: Cursor) {
+  nodeEvents(tenantId: $tenantId, after: $after) {
+    ...EventLine
+    node {
+      ...NodeRow
+    }
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}
+fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  ... on NodeCordonEvent {
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<NodeEventsSubscription, NodeEventsSubscriptionVariables>;
 export const CordonDocument = new TypedDocumentString(`
     mutation Cordon($input: NodeCordonInput!) {
   nodeCordon(input: $input) {
@@ -816,8 +902,6 @@ export const CordonDocument = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -843,9 +927,15 @@ export const CordonDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -882,8 +972,6 @@ export const UncordonDocument = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -909,9 +997,15 @@ export const UncordonDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -948,8 +1042,6 @@ export const DrainDocument = new TypedDocumentString(`
     reason
     by
     at
-    until
-    overdue
   }
   noScheduleReasons
   maintenance
@@ -975,9 +1067,15 @@ export const DrainDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
-    deadline
-    overdue
     confirmedByNode
+    blockers {
+      id
+      reservationId
+      tenantId
+      startsAt
+      endsAt
+      future
+    }
   }
   controls {
     control
@@ -986,396 +1084,3 @@ export const DrainDocument = new TypedDocumentString(`
     because
   }
 }`) as unknown as TypedDocumentString<DrainMutation, DrainMutationVariables>;
-export const HistoryDocument = new TypedDocumentString(`
-    query History($tenantId: ID!, $nodeId: ID, $types: [String!], $actor: String, $first: Int!, $after: Cursor) {
-  events(
-    tenantId: $tenantId
-    nodeId: $nodeId
-    types: $types
-    actor: $actor
-    first: $first
-    after: $after
-  ) {
-    nodes {
-      ...EventLine
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-    fragment EventLine on Event {
-  __typename
-  id
-  cursor
-  type
-  at
-  nodeId
-  actor
-  reason
-  node {
-    id
-    hostname
-  }
-  ... on NodeCordonEvent {
-    until
-    cancelledDrainId
-  }
-  ... on NodeDraining {
-    drainId
-    deadline
-  }
-  ... on NodeDrained {
-    drainId
-    confirmedByNode
-  }
-  ... on NodeTaintEvent {
-    taintsAdded
-    taintsRemoved
-  }
-  ... on NodeLabelEvent {
-    labelsSet {
-      key
-      value
-    }
-    labelsRemoved {
-      key
-      value
-    }
-  }
-  ... on NodeJoinEvent {
-    generation
-  }
-  ... on NodeAdoptionEvent {
-    checks
-  }
-  ... on NodeConditionEvent {
-    condition
-    message
-  }
-  ... on NodeSessionEvent {
-    gateway
-    cause
-    lastSeen
-  }
-  ... on ReservationEvent {
-    reservationId
-    startsAt
-    endsAt
-    deviceUuids
-  }
-  ... on AllocationEvent {
-    reservationId
-  }
-  ... on CertificateSecurityEvent {
-    serial
-    claimedNodeId
-  }
-  ... on JoinTokenSecurityEvent {
-    joinTokenId
-    hostname
-  }
-  ... on GenericEvent {
-    data
-  }
-}`) as unknown as TypedDocumentString<HistoryQuery, HistoryQueryVariables>;
-export const LogDocument = new TypedDocumentString(`
-    query Log($tenantId: ID!) {
-  log(tenantId: $tenantId) {
-    head
-  }
-}
-    `) as unknown as TypedDocumentString<LogQuery, LogQueryVariables>;
-export const EventsDocument = new TypedDocumentString(`
-    subscription Events($tenantId: ID!, $nodeId: ID, $types: [String!], $after: Cursor!) {
-  nodeEvents(tenantId: $tenantId, nodeId: $nodeId, types: $types, after: $after) {
-    ...EventLine
-  }
-}
-    fragment EventLine on Event {
-  __typename
-  id
-  cursor
-  type
-  at
-  nodeId
-  actor
-  reason
-  node {
-    id
-    hostname
-  }
-  ... on NodeCordonEvent {
-    until
-    cancelledDrainId
-  }
-  ... on NodeDraining {
-    drainId
-    deadline
-  }
-  ... on NodeDrained {
-    drainId
-    confirmedByNode
-  }
-  ... on NodeTaintEvent {
-    taintsAdded
-    taintsRemoved
-  }
-  ... on NodeLabelEvent {
-    labelsSet {
-      key
-      value
-    }
-    labelsRemoved {
-      key
-      value
-    }
-  }
-  ... on NodeJoinEvent {
-    generation
-  }
-  ... on NodeAdoptionEvent {
-    checks
-  }
-  ... on NodeConditionEvent {
-    condition
-    message
-  }
-  ... on NodeSessionEvent {
-    gateway
-    cause
-    lastSeen
-  }
-  ... on ReservationEvent {
-    reservationId
-    startsAt
-    endsAt
-    deviceUuids
-  }
-  ... on AllocationEvent {
-    reservationId
-  }
-  ... on CertificateSecurityEvent {
-    serial
-    claimedNodeId
-  }
-  ... on JoinTokenSecurityEvent {
-    joinTokenId
-    hostname
-  }
-  ... on GenericEvent {
-    data
-  }
-}`) as unknown as TypedDocumentString<EventsSubscription, EventsSubscriptionVariables>;
-export const NodeDetailDocument = new TypedDocumentString(`
-    query NodeDetail($tenantId: ID!, $nodeId: ID!) {
-  nodes(tenantId: $tenantId, filter: {nodeIds: [$nodeId]}, first: 1) {
-    nodes {
-      ...NodeRow
-    }
-    asOf
-  }
-  node(tenantId: $tenantId, nodeId: $nodeId) {
-    id
-    version
-    connectivity
-    liveAllocationCount
-    key
-    tenantId
-    createdAt
-    identityGeneration
-    labels {
-      key
-      value
-      source
-    }
-    session {
-      gateway
-      since
-      endedAt
-      agentVersion
-      bootId
-      clockSkewMs
-    }
-    drain {
-      id
-      blockers {
-        ...AllocationLine
-      }
-    }
-    lastDrain {
-      id
-      state
-      reason
-      by
-      startedAt
-      endedAt
-      endedBy
-      cause
-      confirmedByNode
-    }
-    allocations(live: false, first: 50) {
-      nodes {
-        ...AllocationLine
-      }
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-    }
-    devices {
-      uuid
-      kind
-      slot
-      model
-      memoryBytes
-      serial
-      pciAddress
-      missingSince
-      held
-      inUse
-    }
-    storageRoots {
-      path
-      uuid
-      device
-      fsType
-      sizeBytes
-      missingSince
-    }
-    scalarResources {
-      name
-      amount
-      unit
-    }
-    inventory {
-      reportedAt
-      stale
-      os
-      kernel
-      vendor
-      model
-      serial
-      cpuModel
-      cpuArch
-      cpuCores
-      cpuThreads
-      memoryBytes
-      gpuNote
-    }
-    certificates(live: false, first: 20) {
-      nodes {
-        serial
-        state
-        generation
-        keyFingerprint
-        issuedAt
-        notAfter
-        firstUsedAt
-        endedAt
-        endedBy
-        reason
-      }
-      pageInfo {
-        hasNextPage
-      }
-    }
-  }
-}
-    fragment NodeRow on ComputeNode {
-  id
-  hostname
-  version
-  pool {
-    id
-    name
-  }
-  provisionState
-  failure {
-    phase
-    message
-    at
-  }
-  cordoned
-  cordon {
-    reason
-    by
-    at
-    until
-    overdue
-  }
-  noScheduleReasons
-  maintenance
-  connectivity
-  connectivitySince
-  lastSeen
-  placeableFor
-  statusSentence
-  outSince
-  liveAllocationCount
-  holds {
-    reason
-    owner
-    by
-    message
-    since
-  }
-  drain {
-    id
-    state
-    reason
-    by
-    startedAt
-    endedAt
-    expectedAt
-    deadline
-    overdue
-    confirmedByNode
-  }
-  controls {
-    control
-    action
-    enabled
-    because
-  }
-}
-fragment AllocationLine on Allocation {
-  id
-  reservationId
-  tenantId
-  devices
-  live
-  future
-  startsAt
-  endsAt
-  releasedAt
-  endedAt
-}`) as unknown as TypedDocumentString<NodeDetailQuery, NodeDetailQueryVariables>;
-export const AllocationsDocument = new TypedDocumentString(`
-    query Allocations($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
-  node(tenantId: $tenantId, nodeId: $nodeId) {
-    id
-    allocations(live: false, first: 100, after: $after) {
-      nodes {
-        ...AllocationLine
-      }
-      pageInfo {
-        hasNextPage
-        endCursor
-      }
-    }
-  }
-}
-    fragment AllocationLine on Allocation {
-  id
-  reservationId
-  tenantId
-  devices
-  live
-  future
-  startsAt
-  endsAt
-  releasedAt
-  endedAt
-}`) as unknown as TypedDocumentString<AllocationsQuery, AllocationsQueryVariables>;
