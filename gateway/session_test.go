@@ -27,7 +27,7 @@ import (
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
-	"github.com/better-compute/better-compute/jobs"
+	"github.com/better-compute/better-compute/jobs" //nolint:depguard // only this test: it deletes a node as the API does
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
