@@ -4,6 +4,17 @@ type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
 import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
+/** Whether a node's certificate counts. */
+export type CertificateState =
+  /** The one with which the node speaks. */
+  | 'ACTIVE'
+  /** Signed, and not used yet: its first use makes it the active one. */
+  | 'PENDING'
+  /** Refused for ever. */
+  | 'REVOKED'
+  /** A newer one took its place. */
+  | 'SUPERSEDED';
+
 /** Whether a node's daemon holds a session. It says nothing about health or about the workloads that run. */
 export type Connectivity =
   /** It holds a live session. */
@@ -16,6 +27,11 @@ export type Connectivity =
   | 'PENDING'
   /** It was not heard of for longer than the lease and the grace: kept out of new placement, and nothing else. */
   | 'UNREACHABLE';
+
+/** What a device is. */
+export type DeviceKind =
+  /** An accelerator. */
+  | 'GPU';
 
 /** Where a drain stands. */
 export type DrainState =
@@ -127,6 +143,17 @@ export type NodeFilter = {
   text?: string | null | undefined;
 };
 
+/** The order of a list of nodes. */
+export type NodeOrder =
+  /** The newest first. */
+  | 'CREATED_DESC'
+  /** By host name. */
+  | 'HOSTNAME_ASC'
+  /** Those not heard of for the longest first. */
+  | 'LAST_SEEN_ASC'
+  /** Those out of service for the longest first, those in service last. */
+  | 'OUT_SINCE_ASC';
+
 /** Which node to uncordon, and why. */
 export type NodeUncordonInput = {
   /** Only if the cordon's author is this one; CONFLICT when it is another. */
@@ -169,45 +196,122 @@ export type ProvisionState =
   /** A workflow takes it out of service for good. */
   | 'RETIRING';
 
-export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
+export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
 
-type EventLine_AllocationEvent_Fragment = { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
-type EventLine_CertificateSecurityEvent_Fragment = { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type ViewerQuery = { viewer: { name: string, tenants: Array<{ id: string }> } };
 
-type EventLine_JoinTokenEvent_Fragment = { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type PoolsQueryVariables = Exact<{
+  tenantId: string | number;
+}>;
 
-type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_NodeAdoptionEvent_Fragment = { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type PoolsQuery = { pools: Array<{ id: string, name: string }> };
 
-type EventLine_NodeConditionEvent_Fragment = { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type NodesQueryVariables = Exact<{
+  tenantId: string | number;
+  filter?: NodeFilter | null | undefined;
+  orderBy: NodeOrder;
+  first: number;
+  after?: string | null | undefined;
+}>;
 
-type EventLine_NodeCordonEvent_Fragment = { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_NodeDeleted_Fragment = { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-type EventLine_NodeDrained_Fragment = { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type RowsSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  after: string;
+  nodeIds: Array<string | number> | string | number;
+}>;
 
-type EventLine_NodeDraining_Fragment = { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_NodeInventoryEvent_Fragment = { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type RowsSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> } };
 
-type EventLine_NodeJoinEvent_Fragment = { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type MembersSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  after: string;
+  filter?: NodeFilter | null | undefined;
+}>;
 
-type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_NodeSessionEvent_Fragment = { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type MembersSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string }> } };
 
-type EventLine_NodeTaintEvent_Fragment = { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type FleetSubscriptionVariables = Exact<{
+  tenantId: string | number;
+}>;
 
-type EventLine_PoolEvent_Fragment = { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
 
-type EventLine_ReservationEvent_Fragment = { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type FleetSubscription = { fleetSummary: { total: number, cordoned: number, draining: number, maintenance: number, connectivity: Array<{ connectivity: Connectivity, count: number }> } };
 
-type EventLine_TenantEvent_Fragment = { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null };
+export type CountSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  filter?: NodeFilter | null | undefined;
+}>;
+
+
+export type CountSubscription = { fleetSummary: { total: number } };
+
+export type CordonMutationVariables = Exact<{
+  input: NodeCordonInput;
+}>;
+
+
+export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type UncordonMutationVariables = Exact<{
+  input: NodeUncordonInput;
+}>;
+
+
+export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type DrainMutationVariables = Exact<{
+  input: NodeDrainInput;
+}>;
+
+
+export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+type EventLine_AllocationEvent_Fragment = { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_CertificateSecurityEvent_Fragment = { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_JoinTokenEvent_Fragment = { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeAdoptionEvent_Fragment = { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeConditionEvent_Fragment = { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeCordonEvent_Fragment = { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeDeleted_Fragment = { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeDrained_Fragment = { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeDraining_Fragment = { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeInventoryEvent_Fragment = { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeJoinEvent_Fragment = { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeSessionEvent_Fragment = { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_NodeTaintEvent_Fragment = { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_PoolEvent_Fragment = { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_ReservationEvent_Fragment = { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+
+type EventLine_TenantEvent_Fragment = { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
 export type EventLineFragment =
   | EventLine_AllocationEvent_Fragment
@@ -231,35 +335,74 @@ export type EventLineFragment =
   | EventLine_TenantEvent_Fragment
 ;
 
-export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type ViewerQuery = { viewer: { name: string, tenants: Array<{ id: string }> } };
-
-export type PoolsQueryVariables = Exact<{
+export type HistoryQueryVariables = Exact<{
   tenantId: string | number;
-}>;
-
-
-export type PoolsQuery = { pools: Array<{ id: string, name: string }> };
-
-export type NodesQueryVariables = Exact<{
-  tenantId: string | number;
-  filter?: NodeFilter | null | undefined;
+  nodeId?: string | number | null | undefined;
+  types?: Array<string> | string | null | undefined;
+  actor?: string | null | undefined;
   first: number;
   after?: string | null | undefined;
 }>;
 
 
-export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type HistoryQuery = { events: { nodes: Array<
+      | { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    >, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type NodeRowByIdQueryVariables = Exact<{
+export type LogQueryVariables = Exact<{
   tenantId: string | number;
-  nodeId: string | number;
 }>;
 
 
-export type NodeRowByIdQuery = { node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
+export type LogQuery = { log: { head: string } };
+
+export type EventsSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  nodeId?: string | number | null | undefined;
+  types?: Array<string> | string | null | undefined;
+  after: string;
+}>;
+
+
+export type EventsSubscription = { nodeEvents:
+    | { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'ReservationEvent', reservationId: string | null, startsAt: string | null, endsAt: string | null, deviceUuids: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+   };
 
 export type NodeDetailQueryVariables = Exact<{
   tenantId: string | number;
@@ -267,85 +410,18 @@ export type NodeDetailQueryVariables = Exact<{
 }>;
 
 
-export type NodeDetailQuery = { node: { key: string, tenantId: string, createdAt: string, identityGeneration: number, id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }>, pageInfo: { hasNextPage: boolean } }, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null, gpus: Array<{ uuid: string, model: string, memoryBytes: string }>, storageRoots: Array<{ path: string, fsType: string, sizeBytes: string }> } | null, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null };
+export type NodeDetailQuery = { nodes: { asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> }, node: { id: string, version: number, connectivity: Connectivity, liveAllocationCount: number, key: string, tenantId: string, createdAt: string, identityGeneration: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, drain: { id: string, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }> } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, devices: Array<{ uuid: string, kind: DeviceKind, slot: number, model: string, memoryBytes: string, serial: string | null, pciAddress: string | null, missingSince: string | null, held: boolean, inUse: boolean | null }>, storageRoots: Array<{ path: string, uuid: string | null, device: string | null, fsType: string, sizeBytes: string, missingSince: string | null }>, scalarResources: Array<{ name: string, amount: string, unit: string }>, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null } | null, certificates: { nodes: Array<{ serial: string, state: CertificateState, generation: number, keyFingerprint: string, issuedAt: string, notAfter: string, firstUsedAt: string | null, endedAt: string | null, endedBy: string | null, reason: string | null }>, pageInfo: { hasNextPage: boolean } } } | null };
 
-export type NodeHistoryQueryVariables = Exact<{
+export type AllocationLineFragment = { id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null };
+
+export type AllocationsQueryVariables = Exact<{
   tenantId: string | number;
   nodeId: string | number;
   after?: string | null | undefined;
 }>;
 
 
-export type NodeHistoryQuery = { events: { nodes: Array<
-      | { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-      | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null }
-    >, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
-export type NodeEventsSubscriptionVariables = Exact<{
-  tenantId: string | number;
-  after?: string | null | undefined;
-}>;
-
-
-export type NodeEventsSubscription = { nodeEvents:
-    | { __typename: 'AllocationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'CertificateSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'JoinTokenSecurityEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeAdoptionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeConditionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeCordonEvent', cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeDeleted', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeDrained', drainId: string, confirmedByNode: boolean, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeDraining', drainId: string, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeJoinEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeSessionEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'NodeTaintEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'ReservationEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-    | { __typename: 'TenantEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } | null }
-   };
-
-export type CordonMutationVariables = Exact<{
-  input: NodeCordonInput;
-}>;
-
-
-export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-export type UncordonMutationVariables = Exact<{
-  input: NodeUncordonInput;
-}>;
-
-
-export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-export type DrainMutationVariables = Exact<{
-  input: NodeDrainInput;
-}>;
-
-
-export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, confirmedByNode: boolean | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, startsAt: string | null, endsAt: string | null, future: boolean }> } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+export type AllocationsQuery = { node: { id: string, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } } | null };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -385,6 +461,8 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -410,15 +488,9 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -438,21 +510,87 @@ export const EventLineFragmentDoc = new TypedDocumentString(`
   nodeId
   actor
   reason
+  node {
+    id
+    hostname
+  }
   ... on NodeCordonEvent {
+    until
     cancelledDrainId
   }
   ... on NodeDraining {
     drainId
+    deadline
   }
   ... on NodeDrained {
     drainId
     confirmedByNode
+  }
+  ... on NodeTaintEvent {
+    taintsAdded
+    taintsRemoved
+  }
+  ... on NodeLabelEvent {
+    labelsSet {
+      key
+      value
+    }
+    labelsRemoved {
+      key
+      value
+    }
+  }
+  ... on NodeJoinEvent {
+    generation
+  }
+  ... on NodeAdoptionEvent {
+    checks
+  }
+  ... on NodeConditionEvent {
+    condition
+    message
+  }
+  ... on NodeSessionEvent {
+    gateway
+    cause
+    lastSeen
+  }
+  ... on ReservationEvent {
+    reservationId
+    startsAt
+    endsAt
+    deviceUuids
+  }
+  ... on AllocationEvent {
+    reservationId
+  }
+  ... on CertificateSecurityEvent {
+    serial
+    claimedNodeId
+  }
+  ... on JoinTokenSecurityEvent {
+    joinTokenId
+    hostname
   }
   ... on GenericEvent {
     data
   }
 }
     `, {"fragmentName":"EventLine"}) as unknown as TypedDocumentString<EventLineFragment, unknown>;
+export const AllocationLineFragmentDoc = new TypedDocumentString(`
+    fragment AllocationLine on Allocation {
+  id
+  reservationId
+  tenantId
+  devices
+  live
+  future
+  startsAt
+  endsAt
+  releasedAt
+  endedAt
+}
+    `, {"fragmentName":"AllocationLine"}) as unknown as TypedDocumentString<AllocationLineFragment, unknown>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -472,8 +610,14 @@ export const PoolsDocument = new TypedDocumentString(`
 }
     `) as unknown as TypedDocumentString<PoolsQuery, PoolsQueryVariables>;
 export const NodesDocument = new TypedDocumentString(`
-    query Nodes($tenantId: ID!, $filter: NodeFilter, $first: Int!, $after: Cursor) {
-  nodes(tenantId: $tenantId, filter: $filter, first: $first, after: $after) {
+    query Nodes($tenantId: ID!, $filter: NodeFilter, $orderBy: NodeOrder!, $first: Int!, $after: Cursor) {
+  nodes(
+    tenantId: $tenantId
+    filter: $filter
+    orderBy: $orderBy
+    first: $first
+    after: $after
+  ) {
     nodes {
       ...NodeRow
     }
@@ -504,6 +648,8 @@ export const NodesDocument = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -529,15 +675,9 @@ export const NodesDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -546,248 +686,19 @@ export const NodesDocument = new TypedDocumentString(`
     because
   }
 }`) as unknown as TypedDocumentString<NodesQuery, NodesQueryVariables>;
-export const NodeRowByIdDocument = new TypedDocumentString(`
-    query NodeRowById($tenantId: ID!, $nodeId: ID!) {
-  node(tenantId: $tenantId, nodeId: $nodeId) {
-    ...NodeRow
-  }
-}
-    fragment NodeRow on ComputeNode {
-  id
-  hostname
-  version
-  pool {
-    id
-    name
-  }
-  provisionState
-  failure {
-    phase
-    message
-    at
-  }
-  cordoned
-  cordon {
-    reason
-    by
-    at
-  }
-  noScheduleReasons
-  maintenance
-  connectivity
-  connectivitySince
-  lastSeen
-  placeableFor
-  statusSentence
-  outSince
-  liveAllocationCount
-  holds {
-    reason
-    owner
-    by
-    message
-    since
-  }
-  drain {
-    id
-    state
-    reason
-    by
-    startedAt
-    endedAt
-    expectedAt
-    confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
-  }
-  controls {
-    control
-    action
-    enabled
-    because
-  }
-}`) as unknown as TypedDocumentString<NodeRowByIdQuery, NodeRowByIdQueryVariables>;
-export const NodeDetailDocument = new TypedDocumentString(`
-    query NodeDetail($tenantId: ID!, $nodeId: ID!) {
-  node(tenantId: $tenantId, nodeId: $nodeId) {
-    ...NodeRow
-    key
-    tenantId
-    createdAt
-    identityGeneration
-    labels {
-      key
-      value
-      source
-    }
-    session {
-      gateway
-      since
-      endedAt
-      agentVersion
-      bootId
-      clockSkewMs
-    }
-    lastDrain {
-      id
-      state
-      reason
-      by
-      startedAt
-      endedAt
-      endedBy
-      cause
-      confirmedByNode
-    }
-    allocations(first: 50) {
-      nodes {
-        id
-        reservationId
-        tenantId
-        startsAt
-        endsAt
-        future
-      }
-      pageInfo {
-        hasNextPage
-      }
-    }
-    inventory {
-      reportedAt
-      stale
-      os
-      kernel
-      vendor
-      model
-      serial
-      cpuModel
-      cpuArch
-      cpuCores
-      cpuThreads
-      memoryBytes
-      gpus {
-        uuid
-        model
-        memoryBytes
-      }
-      gpuNote
-      storageRoots {
-        path
-        fsType
-        sizeBytes
-      }
-    }
-  }
-}
-    fragment NodeRow on ComputeNode {
-  id
-  hostname
-  version
-  pool {
-    id
-    name
-  }
-  provisionState
-  failure {
-    phase
-    message
-    at
-  }
-  cordoned
-  cordon {
-    reason
-    by
-    at
-  }
-  noScheduleReasons
-  maintenance
-  connectivity
-  connectivitySince
-  lastSeen
-  placeableFor
-  statusSentence
-  outSince
-  liveAllocationCount
-  holds {
-    reason
-    owner
-    by
-    message
-    since
-  }
-  drain {
-    id
-    state
-    reason
-    by
-    startedAt
-    endedAt
-    expectedAt
-    confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
-  }
-  controls {
-    control
-    action
-    enabled
-    because
-  }
-}`) as unknown as TypedDocumentString<NodeDetailQuery, NodeDetailQueryVariables>;
-export const NodeHistoryDocument = new TypedDocumentString(`
-    query NodeHistory($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
-  events(tenantId: $tenantId, nodeId: $nodeId, first: 30, after: $after) {
-    nodes {
-      ...EventLine
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-    fragment EventLine on Event {
-  __typename
-  id
-  cursor
-  type
-  at
-  nodeId
-  actor
-  reason
-  ... on NodeCordonEvent {
-    cancelledDrainId
-  }
-  ... on NodeDraining {
-    drainId
-  }
-  ... on NodeDrained {
-    drainId
-    confirmedByNode
-  }
-  ... on GenericEvent {
-    data
-  }
-}`) as unknown as TypedDocumentString<NodeHistoryQuery, NodeHistoryQueryVariables>;
-export const NodeEventsDocument = new TypedDocumentString(`
-    subscription NodeEvents($tenantId: ID!, $after: Cursor) {
-  nodeEvents(tenantId: $tenantId, after: $after) {
-    ...EventLine
-    node {
+export const RowsDocument = new TypedDocumentString(`
+    subscription Rows($tenantId: ID!, $after: Cursor!, $nodeIds: [ID!]!) {
+  nodeChanges(
+    tenantId: $tenantId
+    after: $after
+    nodeIds: $nodeIds
+    maxPerSecond: 4
+  ) {
+    changed {
       ...NodeRow
     }
+    removed
+    asOf
   }
 }
     fragment NodeRow on ComputeNode {
@@ -809,6 +720,8 @@ export const NodeEventsDocument = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -834,15 +747,9 @@ export const NodeEventsDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -850,30 +757,44 @@ export const NodeEventsDocument = new TypedDocumentString(`
     enabled
     because
   }
+}`) as unknown as TypedDocumentString<RowsSubscription, RowsSubscriptionVariables>;
+export const MembersDocument = new TypedDocumentString(`
+    subscription Members($tenantId: ID!, $after: Cursor!, $filter: NodeFilter) {
+  nodeChanges(
+    tenantId: $tenantId
+    after: $after
+    filter: $filter
+    maxPerSecond: 2
+  ) {
+    changed {
+      id
+    }
+    removed
+    asOf
+  }
 }
-fragment EventLine on Event {
-  __typename
-  id
-  cursor
-  type
-  at
-  nodeId
-  actor
-  reason
-  ... on NodeCordonEvent {
-    cancelledDrainId
+    `) as unknown as TypedDocumentString<MembersSubscription, MembersSubscriptionVariables>;
+export const FleetDocument = new TypedDocumentString(`
+    subscription Fleet($tenantId: ID!) {
+  fleetSummary(tenantId: $tenantId) {
+    total
+    connectivity {
+      connectivity
+      count
+    }
+    cordoned
+    draining
+    maintenance
   }
-  ... on NodeDraining {
-    drainId
+}
+    `) as unknown as TypedDocumentString<FleetSubscription, FleetSubscriptionVariables>;
+export const CountDocument = new TypedDocumentString(`
+    subscription Count($tenantId: ID!, $filter: NodeFilter) {
+  fleetSummary(tenantId: $tenantId, filter: $filter) {
+    total
   }
-  ... on NodeDrained {
-    drainId
-    confirmedByNode
-  }
-  ... on GenericEvent {
-    data
-  }
-}`) as unknown as TypedDocumentString<NodeEventsSubscription, NodeEventsSubscriptionVariables>;
+}
+    `) as unknown as TypedDocumentString<CountSubscription, CountSubscriptionVariables>;
 export const CordonDocument = new TypedDocumentString(`
     mutation Cordon($input: NodeCordonInput!) {
   nodeCordon(input: $input) {
@@ -902,6 +823,8 @@ export const CordonDocument = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -927,15 +850,9 @@ export const CordonDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -972,6 +889,8 @@ export const UncordonDocument = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -997,15 +916,9 @@ export const UncordonDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -1042,6 +955,8 @@ export const DrainDocument = new TypedDocumentString(`
     reason
     by
     at
+    until
+    overdue
   }
   noScheduleReasons
   maintenance
@@ -1067,15 +982,9 @@ export const DrainDocument = new TypedDocumentString(`
     startedAt
     endedAt
     expectedAt
+    deadline
+    overdue
     confirmedByNode
-    blockers {
-      id
-      reservationId
-      tenantId
-      startsAt
-      endsAt
-      future
-    }
   }
   controls {
     control
@@ -1084,3 +993,396 @@ export const DrainDocument = new TypedDocumentString(`
     because
   }
 }`) as unknown as TypedDocumentString<DrainMutation, DrainMutationVariables>;
+export const HistoryDocument = new TypedDocumentString(`
+    query History($tenantId: ID!, $nodeId: ID, $types: [String!], $actor: String, $first: Int!, $after: Cursor) {
+  events(
+    tenantId: $tenantId
+    nodeId: $nodeId
+    types: $types
+    actor: $actor
+    first: $first
+    after: $after
+  ) {
+    nodes {
+      ...EventLine
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  node {
+    id
+    hostname
+  }
+  ... on NodeCordonEvent {
+    until
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+    deadline
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on NodeTaintEvent {
+    taintsAdded
+    taintsRemoved
+  }
+  ... on NodeLabelEvent {
+    labelsSet {
+      key
+      value
+    }
+    labelsRemoved {
+      key
+      value
+    }
+  }
+  ... on NodeJoinEvent {
+    generation
+  }
+  ... on NodeAdoptionEvent {
+    checks
+  }
+  ... on NodeConditionEvent {
+    condition
+    message
+  }
+  ... on NodeSessionEvent {
+    gateway
+    cause
+    lastSeen
+  }
+  ... on ReservationEvent {
+    reservationId
+    startsAt
+    endsAt
+    deviceUuids
+  }
+  ... on AllocationEvent {
+    reservationId
+  }
+  ... on CertificateSecurityEvent {
+    serial
+    claimedNodeId
+  }
+  ... on JoinTokenSecurityEvent {
+    joinTokenId
+    hostname
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<HistoryQuery, HistoryQueryVariables>;
+export const LogDocument = new TypedDocumentString(`
+    query Log($tenantId: ID!) {
+  log(tenantId: $tenantId) {
+    head
+  }
+}
+    `) as unknown as TypedDocumentString<LogQuery, LogQueryVariables>;
+export const EventsDocument = new TypedDocumentString(`
+    subscription Events($tenantId: ID!, $nodeId: ID, $types: [String!], $after: Cursor!) {
+  nodeEvents(tenantId: $tenantId, nodeId: $nodeId, types: $types, after: $after) {
+    ...EventLine
+  }
+}
+    fragment EventLine on Event {
+  __typename
+  id
+  cursor
+  type
+  at
+  nodeId
+  actor
+  reason
+  node {
+    id
+    hostname
+  }
+  ... on NodeCordonEvent {
+    until
+    cancelledDrainId
+  }
+  ... on NodeDraining {
+    drainId
+    deadline
+  }
+  ... on NodeDrained {
+    drainId
+    confirmedByNode
+  }
+  ... on NodeTaintEvent {
+    taintsAdded
+    taintsRemoved
+  }
+  ... on NodeLabelEvent {
+    labelsSet {
+      key
+      value
+    }
+    labelsRemoved {
+      key
+      value
+    }
+  }
+  ... on NodeJoinEvent {
+    generation
+  }
+  ... on NodeAdoptionEvent {
+    checks
+  }
+  ... on NodeConditionEvent {
+    condition
+    message
+  }
+  ... on NodeSessionEvent {
+    gateway
+    cause
+    lastSeen
+  }
+  ... on ReservationEvent {
+    reservationId
+    startsAt
+    endsAt
+    deviceUuids
+  }
+  ... on AllocationEvent {
+    reservationId
+  }
+  ... on CertificateSecurityEvent {
+    serial
+    claimedNodeId
+  }
+  ... on JoinTokenSecurityEvent {
+    joinTokenId
+    hostname
+  }
+  ... on GenericEvent {
+    data
+  }
+}`) as unknown as TypedDocumentString<EventsSubscription, EventsSubscriptionVariables>;
+export const NodeDetailDocument = new TypedDocumentString(`
+    query NodeDetail($tenantId: ID!, $nodeId: ID!) {
+  nodes(tenantId: $tenantId, filter: {nodeIds: [$nodeId]}, first: 1) {
+    nodes {
+      ...NodeRow
+    }
+    asOf
+  }
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    id
+    version
+    connectivity
+    liveAllocationCount
+    key
+    tenantId
+    createdAt
+    identityGeneration
+    labels {
+      key
+      value
+      source
+    }
+    session {
+      gateway
+      since
+      endedAt
+      agentVersion
+      bootId
+      clockSkewMs
+    }
+    drain {
+      id
+      blockers {
+        ...AllocationLine
+      }
+    }
+    lastDrain {
+      id
+      state
+      reason
+      by
+      startedAt
+      endedAt
+      endedBy
+      cause
+      confirmedByNode
+    }
+    allocations(live: false, first: 50) {
+      nodes {
+        ...AllocationLine
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+    devices {
+      uuid
+      kind
+      slot
+      model
+      memoryBytes
+      serial
+      pciAddress
+      missingSince
+      held
+      inUse
+    }
+    storageRoots {
+      path
+      uuid
+      device
+      fsType
+      sizeBytes
+      missingSince
+    }
+    scalarResources {
+      name
+      amount
+      unit
+    }
+    inventory {
+      reportedAt
+      stale
+      os
+      kernel
+      vendor
+      model
+      serial
+      cpuModel
+      cpuArch
+      cpuCores
+      cpuThreads
+      memoryBytes
+      gpuNote
+    }
+    certificates(live: false, first: 20) {
+      nodes {
+        serial
+        state
+        generation
+        keyFingerprint
+        issuedAt
+        notAfter
+        firstUsedAt
+        endedAt
+        endedBy
+        reason
+      }
+      pageInfo {
+        hasNextPage
+      }
+    }
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}
+fragment AllocationLine on Allocation {
+  id
+  reservationId
+  tenantId
+  devices
+  live
+  future
+  startsAt
+  endsAt
+  releasedAt
+  endedAt
+}`) as unknown as TypedDocumentString<NodeDetailQuery, NodeDetailQueryVariables>;
+export const AllocationsDocument = new TypedDocumentString(`
+    query Allocations($tenantId: ID!, $nodeId: ID!, $after: Cursor) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    id
+    allocations(live: false, first: 100, after: $after) {
+      nodes {
+        ...AllocationLine
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+  }
+}
+    fragment AllocationLine on Allocation {
+  id
+  reservationId
+  tenantId
+  devices
+  live
+  future
+  startsAt
+  endsAt
+  releasedAt
+  endedAt
+}`) as unknown as TypedDocumentString<AllocationsQuery, AllocationsQueryVariables>;
