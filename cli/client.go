@@ -84,10 +84,7 @@ func (c *client) do(ctx context.Context, op operation, variables map[string]any,
 		if err == nil || !passing(err) {
 			return err
 		}
-		wait := jitter(pause)
-		if e := asError(err); e.Details["retryAfterMs"] != nil {
-			wait = max(wait, retryAfter(e))
-		}
+		wait := comeBack(pause, retryAfter(asError(err)))
 		if time.Now().Add(wait).After(end) {
 			return err
 		}
@@ -246,6 +243,10 @@ func jitter(d time.Duration) time.Duration {
 	}
 	return time.Duration(n.Int64())
 }
+
+// comeBack gives the pause before another try: what the server asked for, and then a random share of a span, the first time too. A server that asks
+// many to stay away for the same time must not get them back in the same moment.
+func comeBack(span, asked time.Duration) time.Duration { return asked + jitter(max(span, asked)) }
 
 // rest waits, but no longer than ctx lives.
 func rest(ctx context.Context, d time.Duration) error {

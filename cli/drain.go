@@ -359,6 +359,9 @@ func (b *allocation) sentence(now time.Time) string {
 	if b.ReservationID != "" {
 		whose = b.ReservationID + " " + b.TenantID
 	}
+	if len(b.Devices) > 0 {
+		whose += "  " + b.what()
+	}
 	begins := ""
 	switch {
 	case b.Future && b.StartsAt == "":

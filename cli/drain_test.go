@@ -34,6 +34,7 @@ func TestAllocationSentence(t *testing.T) {
 	for want, a := range map[string]allocation{
 		"another tenant's  begins later, no end: release it to finish":                      {Future: true},
 		"another tenant's  no end: release it to finish":                                    {},
+		"another tenant's  2 devices  no end: release it to finish":                         {Devices: []string{"GPU-0", "GPU-1"}},
 		"res_1 acme  begins 2026-05-01T13:00:00Z, no end: release it to finish":             {ReservationID: "res_1", TenantID: "acme", Future: true, StartsAt: "2026-05-01T13:00:00Z"},
 		"another tenant's  begins later, ends " + moment("2026-05-01T14:00:00Z").until(now): {Future: true, EndsAt: "2026-05-01T14:00:00Z"},
 	} {

@@ -264,7 +264,7 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 			f.lost(err)
 		}
 		broken = true
-		if err := rest(ctx, max(jitter(pause), retryAfter(asError(err)))); err != nil {
+		if err := rest(ctx, comeBack(pause, retryAfter(asError(err)))); err != nil {
 			return err
 		}
 		pause = min(2*pause, longestReturn)

@@ -71,6 +71,7 @@ func refuseJobs(w http.ResponseWriter, r *http.Request, f *fault.Error) {
 		status = http.StatusUnauthorized
 	case fault.Forbidden:
 		status = http.StatusForbidden
+	default: // the database does not answer
 	}
 	refuse(w, r, status, f)
 }

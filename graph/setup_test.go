@@ -104,7 +104,7 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	require.NoError(t, err)
 	b.server.Config.Handler = graph.Handler(b.api, graph.Options{
 		Hosts: hosts, Console: http.NotFoundHandler(), Stopping: stopping, Ready: b.ready, Meter: &b.meter, Sockets: &b.sockets,
-		Jobs: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.URL.Path) }),
+		Jobs:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.URL.Path) }),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "bc_figures 1\n") }),
 	})
 	b.server.Start()
