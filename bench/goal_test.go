@@ -13,7 +13,7 @@ func TestGoals(t *testing.T) {
 		t.Parallel()
 		goals, err := readGoals()
 		require.NoError(t, err)
-		rows := map[string]bool{"drain-empty": true, "drain-release": true} // the rows of drain
+		rows := map[string]bool{"drain-empty": true, "drain-release": true, "log-2ms": true, "log-many": true} // rows of drain and log
 		for _, b := range benchmarks {
 			rows[b.name] = true
 		}
