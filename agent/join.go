@@ -343,7 +343,13 @@ func retryAfter(f *fault.Error) (time.Duration, bool) {
 	if !ok || ms <= 0 {
 		return 0, false
 	}
-	return min(time.Duration(ms)*time.Millisecond, longestPause), true
+	return asked(ms), true
+}
+
+// asked is a pause in milliseconds that somebody else asked for, at most longestPause and never below none: a number so big that it would come round
+// is one too.
+func asked(ms int64) time.Duration {
+	return time.Duration(max(0, min(ms, longestPause.Milliseconds()))) * time.Millisecond
 }
 
 // wait lets d pass; it ends early, with an error, when ctx ends.

@@ -308,7 +308,7 @@ func alerted(err error) string {
 
 // closedEnding is the end that the gateway told in its last frame.
 func closedEnding(c *wire.Close) ending {
-	end := ending{pause: min(time.Duration(c.GetRetryAfterMs())*time.Millisecond, longestPause)}
+	end := ending{pause: asked(c.GetRetryAfterMs())}
 	code := fault.Unauthenticated
 	switch c.GetReason() {
 	case wire.Close_REVOKED:

@@ -230,9 +230,12 @@ func ended(ctx context.Context) error {
 	return &Error{Code: codeInterrupted, Message: "interrupted", cause: ctx.Err()}
 }
 
+// longestAsked bounds the pause that a server can ask for.
+const longestAsked = 15 * time.Minute
+
 func retryAfter(e *Error) time.Duration {
 	ms, _ := e.Details["retryAfterMs"].(float64)
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(max(0, min(ms, float64(longestAsked.Milliseconds())))) * time.Millisecond
 }
 
 // jitter gives a random share of d: clients that lost one server at once must not come back at once.

@@ -177,14 +177,21 @@ func (a *app) readConfig() (configFile, string, error) {
 	if err != nil {
 		return file, path, Usage("the config file can't be read: %v", err)
 	}
-	decoder := toml.NewDecoder(strings.NewReader(string(b))).DisallowUnknownFields()
+	file, err = parseConfig(path, string(b))
+	return file, path, err
+}
+
+// parseConfig reads what stands in the settings file; the path is for what it says when that can't be read.
+func parseConfig(path, content string) (configFile, error) {
+	var file configFile
+	decoder := toml.NewDecoder(strings.NewReader(content)).DisallowUnknownFields()
 	if err := decoder.Decode(&file); err != nil {
 		if strict, ok := errors.AsType[*toml.StrictMissingError](err); ok {
-			return file, path, Usage("%s: unknown setting %s", path, strings.Join(strict.Errors[0].Key(), "."))
+			return file, Usage("%s: unknown setting %s", path, strings.Join(strict.Errors[0].Key(), "."))
 		}
-		return file, path, Usage("%s: %v", path, err)
+		return file, Usage("%s: %v", path, err)
 	}
-	return file, path, nil
+	return file, nil
 }
 
 func unknownContext(name, path string, file configFile) error {

@@ -103,7 +103,8 @@ func (m *measure) walk(set ast.SelectionSet, depth int) {
 // complexities multiply what a list's entry costs by how many are asked for.
 func complexities() ComplexityRoot {
 	var c ComplexityRoot
-	page := func(child, first int) int { return 1 + max(1, min(first, 500))*child }
+	// A child that is over the limit already is as good as at it: lists of lists of lists must not come round to a small number.
+	page := func(child, first int) int { return 1 + max(1, min(first, 500))*min(child, maxComplexity+1) }
 	c.Query.Nodes = func(child int, _ string, _ *node.Filter, _ node.Order, first int, _ *string) int {
 		return page(child, first)
 	}

@@ -59,10 +59,11 @@ func UnmarshalDateTime(v any) (time.Time, error) {
 		return time.Time{}, fault.Invalid("DateTime", "must be a string like 2026-11-29T14:30:00Z", 0)
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
+	t = t.UTC() // the bounds are of what is stored and shown
 	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}, fault.Invalid("DateTime", "must be RFC 3339, like 2026-11-29T14:30:00Z", len(s))
 	}
-	return t.UTC().Truncate(time.Microsecond), nil
+	return t.Truncate(time.Microsecond), nil
 }
 
 // MarshalJSON writes a value that is JSON already.

@@ -142,6 +142,11 @@ func read(ctx context.Context, c *websocket.Conn, into proto.Message, limit int6
 	if kind != websocket.MessageBinary {
 		return fmt.Errorf("read a frame: a text message: %w", ErrProtocol)
 	}
+	return decode(r, into, limit)
+}
+
+// decode reads a frame's bytes, as many as it may have and not one more.
+func decode(r io.Reader, into proto.Message, limit int64) error {
 	buf, _ := frames.Get().(*bytes.Buffer)
 	buf.Reset()
 	defer func() {
