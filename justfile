@@ -31,7 +31,7 @@ sim machines="50" *args: build
 
 # Everything CI runs, with its own set-up; prints the seconds of each step.
 test:
-    @tools/test.sh setup console build tools unit unit-15 console-test main-job browser up-twice secrets bench-smoke check-generated requirements lint
+    @tools/test.sh setup console build tools unit unit-15 console-test main-job browser up-twice automation packages secrets bench-smoke check-generated requirements lint cases
 
 # Go tests, all or of some packages: just unit ./node ./controls
 unit *packages="./...": tools
@@ -59,17 +59,17 @@ main-job: build
 up-twice: build
     e2e/up
 
-# Fuzz each parser of outside bytes for a while: just fuzz 1m
-fuzz time="20s":
-    tools/fuzz.sh {{ time }}
+# Fuzz each parser of outside bytes for a while, or those that are named: just fuzz 1m FuzzUp
+fuzz time="20s" *targets:
+    tools/fuzz.sh {{ time }} {{ targets }}
 
 # Benchmarks with their floors, all or one: just bench cordon
 bench *names: build
-    @go build -o bin/bench ./bench && bin/bench {{ names }}
+    @CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench && bin/bench {{ names }}
 
 # The benchmarks, small: each has to run and print its row; ratios of CPU and memory are judged with room, those of times are there to be read.
 bench-smoke: build
-    @mkdir -p bin/test && go build -o bin/bench ./bench
+    @mkdir -p bin/test && CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench
     @bin/bench -small -check | tee bin/test/bench.jsonl
     @echo "bench-smoke: $(grep -c '"ratio"' bin/test/bench.jsonl) passed, 0 failed"
 
@@ -80,6 +80,19 @@ cases: tools
 # Run the main line with planted secrets and look for them in logs, events and command lines.
 secrets: build
     e2e/secrets
+
+# Static programs, bcd with NVML, .deb and .rpm packages and their sums in dist/, for this machine's architecture or those that are named: just release amd64 arm64
+release *archs: console
+    @mkdir -p bin/tools
+    tools/release.sh {{ archs }}
+
+# Build the release twice and compare; install the packages in a throw-away copy of this system, run what they install, remove them. Needs root.
+packages *args: console
+    tools/packages.sh {{ args }}
+
+# The programs of docs/automation.md against a control plane of their own, each killed and started again.
+automation: build
+    e2e/automation
 
 # Go's linters and formatting, and the proof that the import rules bite; the console's are in console-test.
 lint:
@@ -102,10 +115,11 @@ generate:
 check-generated:
     tools/check-generated.sh
 
-# bin/better-compute and bin/bcd.
+# bin/better-compute and bin/bcd; what a release needs too is compiled as it is there.
 build: console
     @mkdir -p bin
-    go build -o bin/ ./cmd/better-compute ./cmd/bcd
+    CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/better-compute
+    go build -trimpath -o bin/ ./cmd/bcd
 
 # The console's files, which the binary embeds.
 console: setup
@@ -146,4 +160,4 @@ setup:
 
 # Remove what was built.
 clean:
-    rm -rf bin console/dist/*
+    rm -rf bin dist console/dist/*

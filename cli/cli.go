@@ -34,6 +34,8 @@ type Env struct {
 	Root bool
 	// Version is what this program was built as.
 	Version string
+	// Revision is the commit that it was built from; empty when only the build itself may know it.
+	Revision string
 }
 
 // System gives the environment of this very process.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -20,7 +21,7 @@ func (a *app) version() *cobra.Command {
 				Revision string `json:"revision"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{a.env.Version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			}{a.env.Version, cmp.Or(a.env.Revision, revision()), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			document, err := marshal(build)
 			if err != nil {
 				return fmt.Errorf("write the version: %w", err)

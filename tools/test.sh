@@ -12,6 +12,8 @@ needs=(
     "chromium|chromium|the console in a browser"
     "/usr/lib/postgresql/15/bin/postgres|postgresql-15|the database on PostgreSQL 15"
     "swtpm|swtpm swtpm-tools|joins by TPM"
+    "rpm|rpm|installing the packages"
+    "jq|jq|automation by a shell"
 )
 missing() {
     local need

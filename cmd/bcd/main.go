@@ -127,6 +127,7 @@ func root(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	for _, sub := range command.Commands() {
 		sub.Args = noArguments
 	}
+	addManual(command)
 	return command
 }
 

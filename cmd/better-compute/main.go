@@ -10,8 +10,11 @@ import (
 	"github.com/better-compute/better-compute/cli"
 )
 
-// version is set when a release is built.
-var version = "dev"
+// version and revision are set when a release is built.
+var (
+	version  = "dev"
+	revision string
+)
 
 func main() { os.Exit(run(os.Args[1:])) }
 
@@ -21,12 +24,15 @@ func run(args []string) int {
 	defer context.AfterFunc(ctx, stop)()
 	defer stop()
 
-	return runIn(ctx, cli.System(version), args)
+	env := cli.System(version)
+	env.Revision = revision
+	return runIn(ctx, env, args)
 }
 
 // runIn runs a command line in an environment.
 func runIn(ctx context.Context, env *cli.Env, args []string) int {
 	root := cli.New(env)
 	root.AddCommand(newServe(env.Version), newSim())
+	addManual(root)
 	return int(cli.Run(ctx, env, root, args))
 }

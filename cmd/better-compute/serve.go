@@ -72,6 +72,8 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.dataDir, "data-dir", defaultDataDir(), "where the database, the keys and the admin token are kept")
+	// Help and manual say the rule, not what it comes to for who asks.
+	f.Lookup("data-dir").DefValue = "/var/lib/better-compute for root, else ~/.local/share/better-compute"
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "address of the API and the console")
 	f.StringVar(&s.gatewayListen, "gateway-listen", "127.0.0.1:8443", "address that machines connect to")
 	f.StringVar(&s.healthListen, "health-listen", "",
