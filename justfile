@@ -144,6 +144,10 @@ screenshots: build tools
 console-perf: build tools
     @e2e/console/run perf
 
+# Hostile clients against a real server, in full sizes and alone on the machine: just abuse [TestIdle]
+abuse *name: build
+    tools/abuse.sh {{ name }}
+
 # Every seed sentence has its row in docs/requirements.md, and the tests that the rows name exist.
 requirements: tools
     @mkdir -p bin/test

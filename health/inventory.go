@@ -257,8 +257,13 @@ func (s *Store) inventoryTx(ctx context.Context, tx *db.Tx, n node.Locked, facts
 
 // followTx does what follows from what was seen: conditions, then acceptance, then that a node which was given up is back.
 func (s *Store) followTx(ctx context.Context, tx *db.Tx, n node.Locked, seen seen) error {
-	many := node.Many{IDs: []string{n.ID}, Who: iam.System(Actor)}
-	for _, c := range []node.Control{clockControl(seen.skew), acceptControl(seen), liveness.Reconnect(seen.sessionID, seen.gatewayID)} {
+	for _, step := range []struct {
+		actor string
+		node.Control
+	}{
+		{Actor, clockControl(seen.skew)}, {Actor, acceptControl(seen)}, {liveness.Actor, liveness.Reconnect(seen.sessionID, seen.gatewayID)},
+	} {
+		many, c := node.Many{IDs: []string{n.ID}, Who: iam.System(step.actor)}, step.Control
 		// A look at what was locked tells whether there is anything to do, and saves the round trips when there is not.
 		if fact, err := c.Decide(n.Clone(), node.Act{Who: many.Who, Now: n.Now}); err != nil || fact == nil {
 			if err != nil {
