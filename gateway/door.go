@@ -18,6 +18,8 @@ type connKey struct{}
 type door struct {
 	net.Listener
 
+	// shun says whose connections are not even greeted now.
+	shun   func(host string) bool
 	places chan struct{}
 	each   int
 	closed chan struct{}
@@ -27,8 +29,8 @@ type door struct {
 	from map[string]int
 }
 
-func newDoor(l net.Listener, places int) *door {
-	return &door{Listener: l, places: make(chan struct{}, places), each: max(places/4, 1), closed: make(chan struct{}), from: map[string]int{}}
+func newDoor(l net.Listener, places int, shun func(host string) bool) *door {
+	return &door{Listener: l, shun: shun, places: make(chan struct{}, places), each: max(places/4, 1), closed: make(chan struct{}), from: map[string]int{}}
 }
 
 // Accept takes the next connection for which there is a place.
@@ -50,9 +52,18 @@ func (d *door) Accept() (net.Conn, error) {
 			_ = c.Close()
 			continue
 		}
-		return &pending{Conn: c, leave: sync.OnceFunc(func() { d.left(host) })}, nil
+		p := &pending{Conn: c, leave: sync.OnceFunc(func() { d.left(host) })}
+		if d.shun(host) {
+			// Left alone for a while and then closed: whoever is closed at once comes back at once, and a handshake is what costs.
+			time.AfterFunc(shunFor, func() { _ = p.Close() })
+			continue
+		}
+		return p, nil
 	}
 }
+
+// shunFor is how long a connection of a shunned address is left waiting, in one of the places of its address.
+const shunFor = 2 * time.Second
 
 // Close closes the listener.
 func (d *door) Close() error {
@@ -146,6 +157,14 @@ func (a *addresses) take(host string, now time.Time) (wait time.Duration, ok boo
 		return wait, false
 	}
 	return 0, true
+}
+
+// spent says whether the address has nothing left, and takes nothing.
+func (a *addresses) spent(host string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.buckets[host]
+	return b != nil && b.limiter.TokensAt(now) < 1
 }
 
 func (a *addresses) forget(now time.Time) {

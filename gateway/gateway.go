@@ -82,6 +82,9 @@ type Config struct {
 	HellosPerSecond int
 	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 500.
 	JoinsPerSecond int
+	// RefusalsPerSecond is how many joins of one address may be refused for their token in the long run, four times as many at once: 50. Then its new
+	// connections are left waiting and closed, without a handshake, until it has become fewer.
+	RefusalsPerSecond int
 }
 
 func (c *Config) defaults() {
@@ -95,6 +98,7 @@ func (c *Config) defaults() {
 	def(&c.MaxPending, 1024)
 	def(&c.HellosPerSecond, 2000)
 	def(&c.JoinsPerSecond, 500)
+	def(&c.RefusalsPerSecond, 50)
 }
 
 func def[T comparable](v *T, d T) {
@@ -116,6 +120,7 @@ type Gateway struct {
 	ends     ender
 	hellos   *rate.Limiter
 	joins    *addresses
+	refusals *addresses
 	joining  chan struct{}
 	judging  chan struct{}
 	telling  chan struct{}
@@ -145,6 +150,7 @@ func New(c Config) *Gateway {
 		epoch:    time.Now(),
 		hellos:   rate.NewLimiter(rate.Limit(c.HellosPerSecond), c.HellosPerSecond),
 		joins:    newAddresses(c.JoinsPerSecond),
+		refusals: newAddresses(c.RefusalsPerSecond),
 		joining:  make(chan struct{}, 32),
 		judging:  make(chan struct{}, 64),
 		telling:  make(chan struct{}, 8),
@@ -243,7 +249,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	}()
 
 	served := make(chan error, 1)
-	door := newDoor(l, g.MaxPending)
+	door := newDoor(l, g.MaxPending, func(host string) bool { return g.refusals.spent(host, time.Now()) })
 	go func() { served <- server.Serve(tls.NewListener(door, g.tls)) }()
 	g.serving.Store(true)
 	g.Log.InfoContext(ctx, "the gateway takes machines", "gateway", g.ID, "address", l.Addr().String())

@@ -61,6 +61,9 @@ func (g *Gateway) join(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := g.Identities.Join(ctx, req, exporter)
 	if err != nil {
+		if fault.CodeOf(err) == fault.Unauthenticated {
+			g.refusals.take(from, time.Now())
+		}
 		g.Log.InfoContext(ctx, "a join was refused", "from", from, "code", fault.CodeOf(err), "error", err)
 		g.refuse(ctx, w, err)
 		return
