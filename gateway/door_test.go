@@ -31,7 +31,7 @@ func TestShun(t *testing.T) {
 		}
 	}()
 	defer func() { <-accepting }()
-	defer door.Close()
+	defer func() { require.NoError(t, door.Close()) }()
 	dial := func(from string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		conn, err := d.DialContext(context.WithoutCancel(t.Context()), "tcp", l.Addr().String())

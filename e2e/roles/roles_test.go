@@ -48,6 +48,9 @@ type installation struct {
 // serve names a process with one role and a data directory of its own.
 func (i *installation) serve(name, role string, args ...string) *proc.Process {
 	i.Helper()
+	if role != "api" {
+		args = append(args, "--health-listen", proc.Free(i.T))
+	}
 	return proc.New(i.T, name, append([]string{"serve", "--roles", role, "--database-url", dbtest.URL(i.db), "--data-dir", filepath.Join(i.dir, name)}, args...)...)
 }
 
