@@ -66,11 +66,12 @@ type fake struct {
 	seen      map[string]object // answers by request id
 	failures  []failure
 	ops       []string
-	proxied   []int  // answers to the next attempts at a stream
-	input     object // of the newest mutation
-	subs      int    // subscriptions that have begun, ever
-	again     bool   // sends the event at the cursor once more
-	dropAfter int    // answers of mutations that are still lost on their way
+	proxied   []int       // answers to the next attempts at a stream
+	input     object      // of the newest mutation
+	subs      int         // subscriptions that have begun, ever
+	begun     []time.Time // and when
+	again     bool        // sends the event at the cursor once more
+	dropAfter int         // answers of mutations that are still lost on their way
 }
 
 type failure struct {
@@ -902,6 +903,7 @@ func (f *fake) follow(ctx context.Context, conn *websocket.Conn, id string, aske
 	var refused any
 	f.do(func() {
 		f.subs++
+		f.begun = append(f.begun, time.Now())
 		f.ops = append(f.ops, asked.OperationName)
 		if len(f.failures) > 0 {
 			refused = failed(f.failures[0].code, f.failures[0].text, f.failures[0].detail)

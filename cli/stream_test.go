@@ -156,6 +156,43 @@ func TestFollow(t *testing.T) {
 		require.Equal(t, "evt_01k5wjb4s8fpvb0q9f6m3h0001\n", c.stdout.String())
 	})
 
+	t.Run("G7 a hundred followers that lose their server for seconds come back spread out, and all of them", func(t *testing.T) {
+		t.Parallel()
+		const many = 100
+		f := newFake(t)
+		all := make([]*command, many)
+		for i := range all {
+			all[i] = run(t, f, nil, "nodes", "events", "--follow", "--count", "1", "-o", "name")
+		}
+		f.until(t, "all subscriptions", func() bool { return f.subs == many })
+		f.stop()
+		f.do(func() {
+			f.write("NodeCordonEvent", "node.cordoned", f.find(nodeA), "alex", nil, object{"cancelledDrainId": nil})
+		})
+		// Long enough for each to have come to the longest span between two tries.
+		away := time.NewTimer(5 * time.Second)
+		defer away.Stop()
+		<-away.C
+		f.start(t)
+		for _, c := range all {
+			c.ends(t, cli.ExitOK)
+		}
+		var back []time.Time
+		f.do(func() { back = f.begun[many:] })
+		require.Len(t, back, many, "each came once")
+		most := 0
+		for i := range back {
+			within := 0
+			for _, at := range back[i:] {
+				if at.Sub(back[i]) < 200*time.Millisecond {
+					within++
+				}
+			}
+			most = max(most, within)
+		}
+		require.Less(t, most, many*6/10, "most in any 200 ms of the two seconds over which they come")
+	})
+
 	t.Run("G4 a stream whose token no longer counts ends with 4", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
