@@ -66,6 +66,13 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer stopDatabase()
+	if s.has(roleGateway) {
+		release, err := s.holdGateway()
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	d, err := s.openDatabase(ctx, url, log)
 	if err != nil {
 		return err

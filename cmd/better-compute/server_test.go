@@ -32,6 +32,26 @@ func TestServeEndsWhenAPartCannotStart(t *testing.T) {
 	}
 }
 
+// A second gateway on the data directory of one that runs is refused before it does anything; the first goes on.
+func TestSecondGateway(t *testing.T) {
+	t.Parallel()
+	var first *settings
+	b := start(t, func(s *settings) { first = s })
+	second := *first
+	second.listen, second.gatewayListen = "127.0.0.1:0", "127.0.0.1:0"
+	err := serve(t.Context(), &second, slog.New(slog.DiscardHandler), io.Discard)
+	require.Equal(t, fault.InvalidState, fault.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "in use by a running gateway")
+	status, _, err := b.get("/readyz", "")
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+	b.stop()
+	require.NoError(t, b.end())
+	release, err := first.holdGateway()
+	require.NoError(t, err, "it is free again")
+	release()
+}
+
 // What runs when the process stops is waited for, and nothing begins after that: the database is closed next.
 func TestBackgroundBeginsNothingAfterTheWait(t *testing.T) {
 	t.Parallel()
