@@ -250,6 +250,19 @@ func TestLimits(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 		require.Equal(t, "RESOURCE_EXHAUSTED", a.code(t))
 	})
+	t.Run("H2 who is not signed in sends 16 KB at most", func(t *testing.T) {
+		t.Parallel()
+		header := map[string]string{"Content-Type": "application/json"}
+		body := func(size int) string { return `{"query":"{ viewer { name } } #` + strings.Repeat("x", size) + `"}` }
+		_, a := b.send(http.MethodPost, "/graphql", header, body(16_000))
+		require.Equal(t, "UNAUTHENTICATED", a.code(t))
+		resp, a := b.send(http.MethodPost, "/graphql", header, body(17_000))
+		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+		require.Equal(t, "RESOURCE_EXHAUSTED", a.code(t))
+		header["Authorization"] = "Bearer " + b.token
+		_, a = b.send(http.MethodPost, "/graphql", header, body(17_000))
+		require.Equal(t, "alex", a.at(t, "viewer", "name"))
+	})
 	t.Run("H2 a slow body ends within 15 s, also where none is read", func(t *testing.T) {
 		t.Parallel()
 		for _, head := range []string{
@@ -292,6 +305,8 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"a query that is a number":        {"POST", "/graphql", `{"query":5,"operationName":"my secret"}`, 400},
 		"variables that are a list":       {"POST", "/graphql", `{"query":"{viewer{name}}","variables":["my secret"]}`, 400},
 		"extensions that are a string":    {"POST", "/graphql", `{"query":"{viewer{name}}","extensions":"my secret"}`, 400},
+		"variables 9,000 deep":            {"POST", "/graphql", `{"query":"query($f: NodeFilter) { nodes(tenantId: \"acme\", filter: $f) { totalCount } }","variables":{"f":` + strings.Repeat(`{"not":`, 9000) + `{}` + strings.Repeat(`}`, 9000) + `}}`, 400},
+		"extensions 9,000 deep":           {"POST", "/graphql", `{"query":"{viewer{name}}","extensions":{"a":` + strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000) + `}}`, 400},
 		"null":                            {"POST", "/graphql", `null`, 422},
 		"a value that is far too long":    {"POST", "/graphql", `{"query":"query($o: NodeOrder!) { nodes(tenantId: \"acme\", orderBy: $o) { totalCount } }","variables":{"o":"` + long + `"}}`, 422},
 		"PUT":                             {"PUT", "/graphql", `{}`, 405},

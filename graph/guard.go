@@ -147,7 +147,32 @@ func asksStream(r *http.Request) bool {
 
 func isObject(text []byte) bool {
 	var o map[string]json.RawMessage
-	return json.Unmarshal(text, &o) == nil
+	return !nests(text) && json.Unmarshal(text, &o) == nil
+}
+
+// maxNested is how deep the JSON of a request may nest: far deeper than any argument.
+const maxNested = 64
+
+// nests says whether JSON nests deeper than that. What gqlgen does with variables grows with the square of their depth, before anybody is asked who
+// he is.
+func nests(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxNested {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 // isRequest says whether a body has the shape of one operation. gqlgen would show a body of another shape in its answer.
@@ -158,7 +183,7 @@ func isRequest(body []byte) bool {
 		Variables     map[string]json.RawMessage `json:"variables"`
 		Extensions    map[string]json.RawMessage `json:"extensions"`
 	}
-	return json.Unmarshal(body, &r) == nil
+	return !nests(body) && json.Unmarshal(body, &r) == nil
 }
 
 // bodies reads a POST's body within its bounds in size and time, and sees that it is what is expected, before gqlgen has it: gqlgen would read
@@ -175,20 +200,24 @@ func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 		}
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(bodyBound))
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		most := maxBody
+		if _, err := actor(r.Context()); err != nil {
+			most = maxStranger
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 		if err == nil {
 			_ = control.SetReadDeadline(time.Time{}) // else it stays, since the server reads on before it answers
 		}
 		var large *http.MaxBytesError
 		switch {
 		case errors.As(err, &large):
-			refuse(w, r, http.StatusRequestEntityTooLarge, fault.New(fault.ResourceExhausted, fault.Details{"limit": maxBody}, "the body is larger than %d bytes", maxBody))
+			refuse(w, r, http.StatusRequestEntityTooLarge, fault.New(fault.ResourceExhausted, fault.Details{"limit": most}, "the body is larger than the %d bytes that its sender may send", most))
 			return
 		case err != nil:
 			refuse(w, r, http.StatusRequestTimeout, fault.Invalid("body", "did not arrive within 10 s", len(body)))
 			return
 		case !valid(body):
-			refuse(w, r, http.StatusBadRequest, fault.Invalid("body", "must be one JSON object with query and variables", len(body)))
+			refuse(w, r, http.StatusBadRequest, fault.Invalid("body", "must be one JSON object with query and variables, which nests at most 64 deep", len(body)))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -105,23 +105,17 @@ func put(schema *ast.Schema, usual func(name string) any, into object, path []st
 	}
 }
 
-// TestHostileArguments: whatever stands in whichever argument, the answer is in order or has a code of the closed list that is no fault of ours, and a
-// refusal changes nothing.
-func TestHostileArguments(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	b.authority()
-	root := b.tokenFor("root", "", time.Hour)
-	n, head := b.node(), b.query(`{ log(tenantId: "acme") { head } }`, nil).at(t, "log", "head")
-	schema := graph.NewExecutableSchema(graph.Config{}).Schema()
-	serial := 0
-	usual := func(name string) any {
+// usual gives a value that an argument is made for, by its name; a text is another one each time.
+func (b *bundle) usual(nodeID string) func(name string) any {
+	b.Helper()
+	head, serial := b.query(`{ log(tenantId: "acme") { head } }`, nil).at(b, "log", "head"), 0
+	return func(name string) any {
 		serial++
 		switch name {
 		case "tenantId":
 			return "acme"
 		case "nodeId":
-			return n
+			return nodeID
 		case "poolId":
 			return b.pool
 		case "reservationId":
@@ -130,9 +124,25 @@ func TestHostileArguments(t *testing.T) {
 			return id.New(id.JoinToken)
 		case "after":
 			return head
+		case "add":
+			return []string{"rma-pending"}
+		case "set":
+			return []object{{"key": "rack", "value": "b7"}}
 		}
 		return fmt.Sprintf("any-%d", serial)
 	}
+}
+
+// TestHostileArguments: whatever stands in whichever argument, the answer is in order or has a code of the closed list that is no fault of ours, and a
+// refusal changes nothing.
+func TestHostileArguments(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.authority()
+	root := b.tokenFor("root", "", time.Hour)
+	n := b.node()
+	schema := graph.NewExecutableSchema(graph.Config{}).Schema()
+	usual := b.usual(n)
 	state := func() (s string) {
 		b.later.Wait() // looks at drains that were begun
 		require.NoError(t, b.db.Pool().QueryRow(t.Context(), `select concat_ws(' ', (select position from event_clock), (select sum(version) from nodes),

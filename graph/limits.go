@@ -17,6 +17,7 @@ import (
 // What one request may ask for.
 const (
 	maxBody       = 256 << 10
+	maxStranger   = 16 << 10 // of a body whose sender is not signed in
 	maxTokens     = 4000
 	maxDepth      = 12
 	maxFields     = 600 // selections in the document after fragments are spread, aliases included

@@ -28,3 +28,15 @@ func TestH2ParsedOperationsAreKeptForFew(t *testing.T) {
 	kept.Add(signedIn, "{ viewer { name } }", &ast.QueryDocument{})
 	require.True(t, has("{ viewer { name } }"))
 }
+
+// What nests is counted outside of texts only, whatever stands in them.
+func TestNests(t *testing.T) {
+	t.Parallel()
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for text, want := range map[string]bool{
+		"": false, deep(maxNested): false, deep(maxNested + 1): true, `{"q":"` + strings.Repeat("{[", 500) + `"}`: false, `{"q":"\\\"` + strings.Repeat("{", 500) + `"}`: false,
+		`{"q":"\\"` + strings.Repeat("[", 500): true, strings.Repeat("[],", 500): false,
+	} {
+		require.Equal(t, want, nests([]byte(text)), text[:min(len(text), 20)])
+	}
+}

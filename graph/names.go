@@ -38,6 +38,9 @@ type refusal struct {
 
 // read gives a message from the client as gqlgen is to have it. A message that is none of the protocol's is given as it is, and ok is false.
 func (n *names) read(data []byte) (out []byte, ok bool, no refusal) {
+	if nests(data) {
+		return nil, false, refusal{closeMalformed, "the message nests too deep"}
+	}
 	var f frame
 	if json.Unmarshal(data, &f) != nil || !slices.Contains(fromClient, f.Type) {
 		return data, false, no

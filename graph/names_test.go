@@ -24,17 +24,18 @@ func TestSocketProtocol(t *testing.T) {
 		code   websocket.StatusCode
 	}{
 		"a second operation under the id of a subscription that runs": {[]frame{{ID: "1", Type: "subscribe"}, {ID: "1", Type: "subscribe"}}, 4409},
-		"a long id twice":              {[]frame{{ID: strings.Repeat("é", 300), Type: "subscribe"}, {ID: strings.Repeat("é", 300), Type: "subscribe"}}, 4409},
-		"a subscription without an id": {[]frame{{Type: "subscribe"}}, 4400},
-		"a second connection_init":     {[]frame{{Type: "connection_init"}}, 4429},
-		"a message of the server's":    {[]frame{{ID: "1", Type: "next"}}, 4400},
+		"a long id twice":                 {[]frame{{ID: strings.Repeat("é", 300), Type: "subscribe"}, {ID: strings.Repeat("é", 300), Type: "subscribe"}}, 4409},
+		"a subscription without an id":    {[]frame{{Type: "subscribe"}}, 4400},
+		"a second connection_init":        {[]frame{{Type: "connection_init"}}, 4429},
+		"a message that nests 9,000 deep": {[]frame{{ID: "1", Type: "subscribe", Payload: []byte(strings.Repeat("[", 9000) + strings.Repeat("]", 9000))}}, 4400},
+		"a message of the server's":       {[]frame{{ID: "1", Type: "next"}}, 4400},
 	} {
 		t.Run(name+" closes the socket", func(t *testing.T) {
 			t.Parallel()
 			conn, err := b.dial(b.token, nil)
 			require.NoError(t, err)
 			for _, f := range c.frames {
-				if f.Type == "subscribe" {
+				if f.Type == "subscribe" && f.Payload == nil {
 					b.subscribeOn(conn, f.ID, followAll, acme)
 					continue
 				}

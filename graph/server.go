@@ -52,10 +52,10 @@ func Handler(a *API, o Options) http.Handler {
 	}
 	seen := newObserver(o.Meter, a.Slog)
 	mux := http.NewServeMux()
-	api := asked(bodies(isRequest, authenticate(o.Hosts, a.Issuer, seen, streams(o.Stopping, o.Sockets, operations(o.Stopping, o.Sockets, a, seen)))))
+	api := asked(authenticate(o.Hosts, a.Issuer, seen, bodies(isRequest, streams(o.Stopping, o.Sockets, operations(o.Stopping, o.Sockets, a, seen)))))
 	mux.Handle("/graphql", api)
-	mux.Handle("/session/link", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, signInLinks(a))))
-	mux.Handle("/session/", bodies(json.Valid, authenticate(o.Hosts, a.Issuer, seen, sessions(a.Issuer, o.Secure, seen))))
+	mux.Handle("/session/link", authenticate(o.Hosts, a.Issuer, seen, bodies(json.Valid, signInLinks(a))))
+	mux.Handle("/session/", authenticate(o.Hosts, a.Issuer, seen, bodies(json.Valid, sessions(a.Issuer, o.Secure, seen))))
 	if o.Jobs != nil {
 		mux.Handle("/jobs", jobs(a, o.Hosts, seen, o.Jobs))
 		mux.Handle("/jobs/", jobs(a, o.Hosts, seen, o.Jobs))
