@@ -90,6 +90,10 @@ func TestOneConnection(t *testing.T) {
 			input["tenantId"] = "fresh"
 		}
 		a := b.as(root, "mutation($i: "+of.Name+"!) { "+f.Name+"(input: $i) "+everything(schema, schema.Types[f.Type.Name()], "NodeEvents")+" }", object{"i": input})
+		if f.Name == "nodeDelete" { // of a node in service, refused by the same transaction that would delete it
+			require.Equal(t, "INVALID_STATE", a.code(t))
+			continue
+		}
 		require.NotNil(t, a.at(t, f.Name), f.Name)
 		b.later.Wait()
 	}
