@@ -113,6 +113,7 @@ func newNode(id, hostname string, version int) object {
 		},
 		"placeable": object{"placeable": true, "because": []any{}}, "placeableFor": "ALL", "statusSentence": "in service", "outSince": nil,
 		"controls":            []any{object{"control": "cordon", "action": "compute:nodes:cordon", "enabled": true, "because": nil}},
+		"checks":              []any{},
 		"liveAllocationCount": 0, "devices": []any{newDevice("GPU-1", 0), newDevice("GPU-2", 1)}, "inventory": object{
 			"reportedAt": "2026-11-29T12:00:00Z", "stale": false, "os": "Debian 12", "kernel": "6.1.0", "vendor": nil, "model": nil, "serial": nil,
 			"cpuModel": "EPYC 9554", "cpuArch": "amd64", "cpuCores": 64, "cpuThreads": 128, "memoryBytes": "824633720832",
@@ -603,6 +604,13 @@ func (f *fake) act(field string, input object) (object, any) {
 		}
 		n["drain"], n["lastDrain"] = d, d
 		f.write("NodeDraining", "node.draining", n, "alex", input["reason"], object{"drainId": d["id"]})
+	case "nodeAdopt":
+		n["provisionState"], n["version"] = "ADOPTING", n["version"].(int)+1
+		n["checks"] = []any{object{
+			"name": "inventory", "status": "PENDING", "message": "its inventory is awaited", "evidence": []any{}, "runId": "adp_01k5wjb4s8fpvb0q9f6m3h2c7d", "bootId": nil,
+			"startedAt": "2026-11-29T14:00:00Z", "endedAt": nil, "durationMs": nil,
+		}}
+		f.write("NodeAdoptionEvent", "node.adopting", n, "alex", input["reason"], object{"runId": "adp_01k5wjb4s8fpvb0q9f6m3h2c7d"})
 	case "nodeTaint":
 		changed, warnings = f.taint(n, input)
 	case "nodeLabel":

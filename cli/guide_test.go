@@ -173,4 +173,12 @@ func TestGuide(t *testing.T) {
 		require.Contains(t, c.stderr.String(), "nodes delete removes "+nodeA+" for good; re-run with --yes")
 		require.Empty(t, f.taken())
 	})
+
+	t.Run("ON-10.1 adopt runs acceptance again, and the node shows its checks", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		c := types(t, f, cli.ExitOK, "nodes", "adopt", nodeA, "--tenant", "acme", "--reason", "GPU replaced")
+		require.Contains(t, c.stderr.String(), "adopting (version 7 → 8)")
+		require.Contains(t, types(t, f, cli.ExitOK, "nodes", "get", nodeA, "--tenant", "acme").stdout.String(), "inventory Pending: its inventory is awaited")
+	})
 }

@@ -21,7 +21,7 @@ const pageSize = 100
 
 func (a *app) nodes() *cobra.Command {
 	return noun("nodes", "The machines: list, cordon, drain, taint and label them, follow their events",
-		a.nodesList(), a.nodesGet(), a.nodesCordon(), a.nodesUncordon(), a.nodesDrain(), a.nodesTaint(), a.nodesLabel(), a.nodesDelete(), a.nodesEvents())
+		a.nodesList(), a.nodesGet(), a.nodesCordon(), a.nodesUncordon(), a.nodesDrain(), a.nodesTaint(), a.nodesLabel(), a.nodesAdopt(), a.nodesDelete(), a.nodesEvents())
 }
 
 // run wraps what a client command does in what all of them check first.
@@ -253,6 +253,11 @@ func describe(f *fields, n *node, now time.Time, wide bool) {
 	f.add("Provision state", words(n.ProvisionState))
 	if n.Failure != nil {
 		f.add("Failure", words(n.Failure.Phase)+": "+n.Failure.Message)
+	}
+	if n.ProvisionState != "ADOPTED" {
+		for _, check := range n.Checks {
+			f.add("  check", check.Name+" "+words(check.Status)+why(check.Message))
+		}
 	}
 	f.add("Connectivity", words(n.Connectivity)+since(n.ConnectivitySince, now))
 	f.add("Last seen", n.LastSeen.ago(now))

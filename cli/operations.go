@@ -44,6 +44,7 @@ var (
 	opNodeDrain          = load("mutation", "NodeDrain")
 	opNodeTaint          = load("mutation", "NodeTaint")
 	opNodeDelete         = load("mutation", "NodeDelete")
+	opNodeAdopt          = load("mutation", "NodeAdopt")
 	opNodeLabel          = load("mutation", "NodeLabel")
 	opReservationCreate  = load("mutation", "ReservationCreate")
 	opReservationRelease = load("mutation", "ReservationRelease")

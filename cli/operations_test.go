@@ -21,7 +21,7 @@ func TestOperations(t *testing.T) {
 
 	// Rows of a list are smaller than a node that is looked at alone.
 	row := []string{
-		"holds", "identityGeneration", "devices", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
+		"holds", "identityGeneration", "devices", "checks", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
 	}
 	cases := []struct {
 		op     operation
@@ -102,6 +102,9 @@ func TestOperations(t *testing.T) {
 		}{}, nil},
 		{opNodeTaint, struct {
 			Payload nodePayload `json:"nodeTaint"`
+		}{}, nil},
+		{opNodeAdopt, struct {
+			Payload nodePayload `json:"nodeAdopt"`
 		}{}, nil},
 		{opNodeDelete, struct {
 			Payload doc[deletePayload] `json:"nodeDelete"`

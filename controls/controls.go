@@ -56,7 +56,7 @@ func (c *Controls) All() []node.Control {
 		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
 		drainControl(c.Jobs, Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
-		deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
+		adoptControl(), deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
 	}
 }
 
@@ -83,6 +83,7 @@ func offered(live int) []struct {
 		// No node can hold a key without a character, so what these would do is never done already.
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},
+		{adoptControl(), ""},
 		{deleteControl(nil, &holding{held: placement.Held{Live: live}}), "the node is deleted already"},
 	}
 }

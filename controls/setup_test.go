@@ -103,7 +103,7 @@ func (b *bundle) edit(who iam.Actor, nodeID, reason string) node.Edit {
 // verbs are the controls that an operator has, each with arguments that do something.
 func (b *bundle) verbs() []func(context.Context, node.Edit) (node.Changed, error) {
 	return []func(context.Context, node.Edit) (node.Changed, error){
-		b.cordon, b.uncordon, b.drainBy,
+		b.cordon, b.uncordon, b.drainBy, b.controls.Adopt,
 		func(ctx context.Context, e node.Edit) (node.Changed, error) {
 			return b.controls.Taint(ctx, e, controls.Taints{Add: []string{"rma", "dedicated=acme"}})
 		},

@@ -45,6 +45,7 @@ func examplePrint(boot string) map[string]any {
 
 func nodeKinds() []Kind {
 	operator := "The principal that asked."
+	run := Field{Name: "runId", Shape: ShapeID, Doc: "The run of acceptance; none for a machine's first.", Example: "adp_01k5wjb4s8fpvb0q9f6m3h2c7d"}
 	until := Field{Name: "until", Shape: ShapeDateTime, Doc: "When its author means it to end.", Example: "2026-11-30T06:00:00Z"}
 	deadline := Field{Name: "deadline", Shape: ShapeDateTime, Doc: "By when its author wants it to be over.", Example: "2026-11-30T06:00:00Z"}
 	return []Kind{
@@ -148,11 +149,26 @@ func nodeKinds() []Kind {
 			},
 		},
 		{
+			Type: "node.adopting", Family: "NodeAdoptionEvent", Actor: operator, Readers: ToNodeTenants,
+			When:   "An operator has acceptance run again. The node leaves placement until its checks pass; what it holds stays.",
+			Fields: []Field{run},
+		},
+		{
 			Type: "node.adopted", Family: "NodeAdoptionEvent", Actor: "health.", Readers: ToNodeTenants,
 			When: "The acceptance checks of a node that waited for them passed.",
-			Fields: []Field{{
-				Name: "checks", Shape: ShapeStrings, Doc: "The checks that passed.", Example: []any{"session", "inventory", "clock"},
-			}},
+			Fields: []Field{
+				{Name: "checks", Shape: ShapeStrings, Doc: "The checks that passed.", Example: []any{"session", "inventory", "clock", "devices"}}, run,
+			},
+		},
+		{
+			Type: "node.adoption-failed", Family: "NodeAdoptionEvent", Actor: "health.", Readers: ToNodeTenants,
+			When: "A check of acceptance can't pass: the node is FAILED.",
+			Fields: []Field{
+				run,
+				{Name: "phase", Shape: ShapeString, Always: true, Doc: "ENROLLMENT before the node was ever adopted, else ACCEPTANCE.", Example: "ACCEPTANCE"},
+				{Name: "check", Shape: ShapeString, Always: true, Doc: "The check.", Example: "devices"},
+				{Name: "message", Shape: ShapeString, Always: true, Doc: "What is wrong, and what to do.", Example: "devices that are booked are not there: GPU-1"},
+			},
 		},
 	}
 }

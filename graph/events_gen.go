@@ -78,11 +78,15 @@ type NodeJoinEvent struct {
 	RevokedSerials []string      `json:"revokedSerials"`
 }
 
-// NodeAdoptionEvent is node.adopted.
+// NodeAdoptionEvent is node.adopted, node.adopting or node.adoption-failed.
 type NodeAdoptionEvent struct {
 	told `json:"-"`
 
-	Checks []string `json:"checks"`
+	Checks  []string `json:"checks"`
+	RunID   *string  `json:"runId"`
+	Phase   *string  `json:"phase"`
+	Check   *string  `json:"check"`
+	Message *string  `json:"message"`
 }
 
 // NodeInventoryEvent is node.inventory.
@@ -212,7 +216,7 @@ func typed(e events.Event, of *tellings) (Event, error) {
 	case "node.joined", "node.rejoined":
 		f := &NodeJoinEvent{told: t}
 		return f, read(e, f)
-	case "node.adopted":
+	case "node.adopted", "node.adopting", "node.adoption-failed":
 		f := &NodeAdoptionEvent{told: t}
 		return f, read(e, f)
 	case "node.inventory":

@@ -16,6 +16,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
 	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
@@ -44,6 +45,18 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	AcceptanceCheck struct {
+		BootID     func(childComplexity int) int
+		DurationMs func(childComplexity int) int
+		EndedAt    func(childComplexity int) int
+		Evidence   func(childComplexity int) int
+		Message    func(childComplexity int) int
+		Name       func(childComplexity int) int
+		RunID      func(childComplexity int) int
+		StartedAt  func(childComplexity int) int
+		Status     func(childComplexity int) int
+	}
+
 	Allocation struct {
 		Devices       func(childComplexity int) int
 		EndedAt       func(childComplexity int) int
@@ -101,6 +114,7 @@ type ComplexityRoot struct {
 	ComputeNode struct {
 		Allocations         func(childComplexity int, live bool, first int, after *string) int
 		Certificates        func(childComplexity int, live bool, first int, after *string) int
+		Checks              func(childComplexity int) int
 		Connectivity        func(childComplexity int) int
 		ConnectivitySince   func(childComplexity int) int
 		Controls            func(childComplexity int) int
@@ -406,6 +420,7 @@ type ComplexityRoot struct {
 	Mutation struct {
 		JoinTokenCreate    func(childComplexity int, input JoinTokenCreateInput) int
 		JoinTokenRevoke    func(childComplexity int, input JoinTokenRevokeInput) int
+		NodeAdopt          func(childComplexity int, input NodeAdoptInput) int
 		NodeCordon         func(childComplexity int, input NodeCordonInput) int
 		NodeDelete         func(childComplexity int, input NodeDeleteInput) int
 		NodeDrain          func(childComplexity int, input NodeDrainInput) int
@@ -421,13 +436,17 @@ type ComplexityRoot struct {
 	NodeAdoptionEvent struct {
 		Actor     func(childComplexity int) int
 		At        func(childComplexity int) int
+		Check     func(childComplexity int) int
 		Checks    func(childComplexity int) int
 		Cursor    func(childComplexity int) int
 		ID        func(childComplexity int) int
+		Message   func(childComplexity int) int
 		Node      func(childComplexity int) int
 		NodeID    func(childComplexity int) int
+		Phase     func(childComplexity int) int
 		Reason    func(childComplexity int) int
 		RequestID func(childComplexity int) int
+		RunID     func(childComplexity int) int
 		Type      func(childComplexity int) int
 	}
 
@@ -831,6 +850,7 @@ type MutationResolver interface {
 	NodeDrain(ctx context.Context, input NodeDrainInput) (*NodePayload, error)
 	NodeTaint(ctx context.Context, input NodeTaintInput) (*NodePayload, error)
 	NodeLabel(ctx context.Context, input NodeLabelInput) (*NodePayload, error)
+	NodeAdopt(ctx context.Context, input NodeAdoptInput) (*NodePayload, error)
 	NodeDelete(ctx context.Context, input NodeDeleteInput) (*NodeDeletePayload, error)
 	ReservationCreate(ctx context.Context, input ReservationCreateInput) (*ReservationPayload, error)
 	ReservationRelease(ctx context.Context, input ReservationReleaseInput) (*ReservationPayload, error)
@@ -882,6 +902,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
 	switch typeName + "." + field {
+
+	case "AcceptanceCheck.bootId":
+		if e.ComplexityRoot.AcceptanceCheck.BootID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.BootID(childComplexity), true
+	case "AcceptanceCheck.durationMs":
+		if e.ComplexityRoot.AcceptanceCheck.DurationMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.DurationMs(childComplexity), true
+	case "AcceptanceCheck.endedAt":
+		if e.ComplexityRoot.AcceptanceCheck.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.EndedAt(childComplexity), true
+	case "AcceptanceCheck.evidence":
+		if e.ComplexityRoot.AcceptanceCheck.Evidence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.Evidence(childComplexity), true
+	case "AcceptanceCheck.message":
+		if e.ComplexityRoot.AcceptanceCheck.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.Message(childComplexity), true
+	case "AcceptanceCheck.name":
+		if e.ComplexityRoot.AcceptanceCheck.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.Name(childComplexity), true
+	case "AcceptanceCheck.runId":
+		if e.ComplexityRoot.AcceptanceCheck.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.RunID(childComplexity), true
+	case "AcceptanceCheck.startedAt":
+		if e.ComplexityRoot.AcceptanceCheck.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.StartedAt(childComplexity), true
+	case "AcceptanceCheck.status":
+		if e.ComplexityRoot.AcceptanceCheck.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptanceCheck.Status(childComplexity), true
 
 	case "Allocation.devices":
 		if e.ComplexityRoot.Allocation.Devices == nil {
@@ -1144,6 +1219,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ComputeNode.Certificates(childComplexity, args["live"].(bool), args["first"].(int), args["after"].(*string)), true
+	case "ComputeNode.checks":
+		if e.ComplexityRoot.ComputeNode.Checks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ComputeNode.Checks(childComplexity), true
 	case "ComputeNode.connectivity":
 		if e.ComplexityRoot.ComputeNode.Connectivity == nil {
 			break
@@ -2467,6 +2548,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.JoinTokenRevoke(childComplexity, args["input"].(JoinTokenRevokeInput)), true
+	case "Mutation.nodeAdopt":
+		if e.ComplexityRoot.Mutation.NodeAdopt == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodeAdopt_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodeAdopt(childComplexity, args["input"].(NodeAdoptInput)), true
 	case "Mutation.nodeCordon":
 		if e.ComplexityRoot.Mutation.NodeCordon == nil {
 			break
@@ -2590,6 +2682,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeAdoptionEvent.At(childComplexity), true
+	case "NodeAdoptionEvent.check":
+		if e.ComplexityRoot.NodeAdoptionEvent.Check == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Check(childComplexity), true
 	case "NodeAdoptionEvent.checks":
 		if e.ComplexityRoot.NodeAdoptionEvent.Checks == nil {
 			break
@@ -2608,6 +2706,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeAdoptionEvent.ID(childComplexity), true
+	case "NodeAdoptionEvent.message":
+		if e.ComplexityRoot.NodeAdoptionEvent.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Message(childComplexity), true
 	case "NodeAdoptionEvent.node":
 		if e.ComplexityRoot.NodeAdoptionEvent.Node == nil {
 			break
@@ -2620,6 +2724,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeAdoptionEvent.NodeID(childComplexity), true
+	case "NodeAdoptionEvent.phase":
+		if e.ComplexityRoot.NodeAdoptionEvent.Phase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.Phase(childComplexity), true
 	case "NodeAdoptionEvent.reason":
 		if e.ComplexityRoot.NodeAdoptionEvent.Reason == nil {
 			break
@@ -2632,6 +2742,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeAdoptionEvent.RequestID(childComplexity), true
+	case "NodeAdoptionEvent.runId":
+		if e.ComplexityRoot.NodeAdoptionEvent.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeAdoptionEvent.RunID(childComplexity), true
 	case "NodeAdoptionEvent.type":
 		if e.ComplexityRoot.NodeAdoptionEvent.Type == nil {
 			break
@@ -4414,6 +4530,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("JoinTokenRevokeInput", ec.unmarshalInputJoinTokenRevokeInput),
 			graphql.NewInputUnmarshaler("LabelInput", ec.unmarshalInputLabelInput),
 			graphql.NewInputUnmarshaler("LabelMatch", ec.unmarshalInputLabelMatch),
+			graphql.NewInputUnmarshaler("NodeAdoptInput", ec.unmarshalInputNodeAdoptInput),
 			graphql.NewInputUnmarshaler("NodeCordonInput", ec.unmarshalInputNodeCordonInput),
 			graphql.NewInputUnmarshaler("NodeDeleteInput", ec.unmarshalInputNodeDeleteInput),
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
@@ -4703,6 +4820,8 @@ type ComputeNode {
   liveAllocationCount: Int!
   "What its daemon measured; null until it reported, and for tenants that don't own the node."
   inventory: Inventory
+  "The acceptance checks of its present run, or of its last. Empty for tenants that don't own the node."
+  checks: [AcceptanceCheck!]!
   "Its certificates, newest first; none for tenants that don't own the node."
   certificates(
     "Only those that still count: pending or active, and not past their end."
@@ -4841,6 +4960,40 @@ type Drain {
   expectedAt: DateTime
   "Whether the node itself reported that nothing runs; null until drained."
   confirmedByNode: Boolean
+}
+
+"Where an acceptance check stands."
+enum CheckStatus {
+  "What it looks at is not there yet."
+  PENDING
+  "It would disturb what runs, and waits until the node holds no live allocation."
+  WAITING
+  "The node has shown it."
+  PASSED
+  "The node can't show it: it is not adopted."
+  FAILED
+}
+
+"One thing that a node has to show before it takes work."
+type AcceptanceCheck {
+  "session, inventory, clock or devices; the list can grow."
+  name: String!
+  "Where it stands."
+  status: CheckStatus!
+  "What it says, in words."
+  message: String!
+  "The facts that it looked at, as name=value."
+  evidence: [String!]!
+  "The run that it belongs to; null for a machine's first. Results of an older run are ignored."
+  runId: ID
+  "The boot of the machine that it looked at; null before it looked. Results of an older boot are ignored."
+  bootId: String
+  "When it began."
+  startedAt: DateTime!
+  "When it passed or failed."
+  endedAt: DateTime
+  "How long that took, in milliseconds."
+  durationMs: Int
 }
 
 "A page of drains."
@@ -5531,7 +5684,7 @@ type NodeAdoptionEvent implements Event {
   id: ID!
   "The place just after it: resume with it."
   cursor: Cursor!
-  "node.adopted."
+  "node.adopted, node.adopting or node.adoption-failed."
   type: String!
   "When it was written."
   at: DateTime!
@@ -5547,6 +5700,14 @@ type NodeAdoptionEvent implements Event {
   requestId: ID
   "The checks that passed."
   checks: [String!]
+  "The run of acceptance; none for a machine's first."
+  runId: ID
+  "ENROLLMENT before the node was ever adopted, else ACCEPTANCE."
+  phase: String
+  "The check."
+  check: String
+  "What is wrong, and what to do."
+  message: String
 }
 
 "A node's daemon measured something new."
@@ -6106,6 +6267,8 @@ type Mutation {
   nodeTaint("What to do." input: NodeTaintInput!): NodePayload
   "Sets and removes the operator's labels. Those of inventory and the system stay as they are."
   nodeLabel("What to do." input: NodeLabelInput!): NodePayload
+  "Runs acceptance again on a node that is adopting or adopted, else INVALID_STATE. An adopted node goes back to adopting and leaves placement until the checks pass; its allocations stay."
+  nodeAdopt("What to do." input: NodeAdoptInput!): NodePayload
   "Removes a node for good: one that is retired, adopted and cordoned, or not adopted yet, and that holds no open allocation. The machine can join again as a new node. Deleting a deleted node changes nothing."
   nodeDelete("What to do." input: NodeDeleteInput!): NodeDeletePayload
   "Books devices of a named node, or a share of it, which excludes nobody."
@@ -6206,6 +6369,20 @@ input NodeLabelInput {
   set: [LabelInput!]
   "Up to 64 keys, none of which is in set. Only the operator's labels are removed; bc.dev/ is INVALID_INPUT."
   remove: [String!]
+}
+
+"Which node to adopt again, and why."
+input NodeAdoptInput {
+  "The tenant that acts: it must own the node."
+  tenantId: ID!
+  "The node."
+  nodeId: ID!
+  "The version that you read; CONFLICT when the node changed since."
+  version: Int
+  "Free text, up to 256 characters, kept in the event."
+  reason: String
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
 }
 
 "Which node to delete, and why."
@@ -6448,6 +6625,30 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
 
+func (ec *executionContext) childFields_AcceptanceCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_AcceptanceCheck_name(ctx, field)
+	case "status":
+		return ec.fieldContext_AcceptanceCheck_status(ctx, field)
+	case "message":
+		return ec.fieldContext_AcceptanceCheck_message(ctx, field)
+	case "evidence":
+		return ec.fieldContext_AcceptanceCheck_evidence(ctx, field)
+	case "runId":
+		return ec.fieldContext_AcceptanceCheck_runId(ctx, field)
+	case "bootId":
+		return ec.fieldContext_AcceptanceCheck_bootId(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_AcceptanceCheck_startedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_AcceptanceCheck_endedAt(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_AcceptanceCheck_durationMs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AcceptanceCheck", field.Name)
+}
+
 func (ec *executionContext) childFields_Allocation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -6564,6 +6765,8 @@ func (ec *executionContext) childFields_ComputeNode(ctx context.Context, field g
 		return ec.fieldContext_ComputeNode_liveAllocationCount(ctx, field)
 	case "inventory":
 		return ec.fieldContext_ComputeNode_inventory(ctx, field)
+	case "checks":
+		return ec.fieldContext_ComputeNode_checks(ctx, field)
 	case "certificates":
 		return ec.fieldContext_ComputeNode_certificates(ctx, field)
 	case "events":
@@ -7616,6 +7819,20 @@ func (ec *executionContext) field_Mutation_joinTokenRevoke_args(ctx context.Cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_nodeAdopt_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodeAdoptInput, error) {
+			return ec.unmarshalNNodeAdoptInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeAdoptInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_nodeCordon_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -8423,6 +8640,213 @@ func (ec *executionContext) field___Type_inputFields_args(ctx context.Context, r
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _AcceptanceCheck_name(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "String")
+}
+
+func (ec *executionContext) _AcceptanceCheck_status(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v health.CheckStatus) graphql.Marshaler {
+			return ec.marshalNCheckStatus2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheckStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "CheckStatus")
+}
+
+func (ec *executionContext) _AcceptanceCheck_message(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "String")
+}
+
+func (ec *executionContext) _AcceptanceCheck_evidence(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_evidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Evidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_evidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "String")
+}
+
+func (ec *executionContext) _AcceptanceCheck_runId(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOID2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AcceptanceCheck_bootId(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_bootId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BootID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_bootId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "String")
+}
+
+func (ec *executionContext) _AcceptanceCheck_startedAt(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _AcceptanceCheck_endedAt(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _AcceptanceCheck_durationMs(ctx context.Context, field graphql.CollectedField, obj *health.Check) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AcceptanceCheck_durationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DurationMs(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AcceptanceCheck_durationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AcceptanceCheck", field, true, false, "Int")
+}
 
 func (ec *executionContext) _Allocation_id(ctx context.Context, field graphql.CollectedField, obj *Allocation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -10265,6 +10689,38 @@ func (ec *executionContext) fieldContext_ComputeNode_inventory(_ context.Context
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Inventory(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ComputeNode_checks(ctx context.Context, field graphql.CollectedField, obj *Node) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ComputeNode_checks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Checks(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*health.Check) graphql.Marshaler {
+			return ec.marshalNAcceptanceCheck2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheckᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ComputeNode_checks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ComputeNode",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AcceptanceCheck(ctx, field)
 		},
 	}
 	return fc, nil
@@ -15014,6 +15470,50 @@ func (ec *executionContext) fieldContext_Mutation_nodeLabel(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_nodeAdopt(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodeAdopt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodeAdopt(ctx, fc.Args["input"].(NodeAdoptInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodePayload) graphql.Marshaler {
+			return ec.marshalONodePayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodePayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodeAdopt(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodeAdopt_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_nodeDelete(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15558,6 +16058,98 @@ func (ec *executionContext) _NodeAdoptionEvent_checks(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_NodeAdoptionEvent_checks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_runId(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_phase(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_phase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Phase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_phase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_check(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_check(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Check, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_check(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodeAdoptionEvent_message(ctx context.Context, field graphql.CollectedField, obj *NodeAdoptionEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeAdoptionEvent_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodeAdoptionEvent_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodeAdoptionEvent", field, false, false, "String")
 }
 
@@ -23932,6 +24524,76 @@ func UnmarshalLabelMatch(ctx context.Context, raw any) (node.LabelMatch, error) 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputNodeAdoptInput(ctx context.Context, obj any) (NodeAdoptInput, error) {
+	var it NodeAdoptInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "nodeId", "version", "reason", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "nodeId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodeAdoptInput unmarshals raw into the NodeAdoptInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodeAdoptInput(ctx context.Context, raw any) (NodeAdoptInput, error) {
+	var out NodeAdoptInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeAdoptInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputNodeCordonInput(ctx context.Context, obj any) (NodeCordonInput, error) {
 	var it NodeCordonInput
 	if obj == nil {
@@ -25074,6 +25736,79 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 
 // region    **************************** object.gotpl ****************************
 
+var acceptanceCheckImplementors = []string{"AcceptanceCheck"}
+
+func (ec *executionContext) _AcceptanceCheck(ctx context.Context, sel ast.SelectionSet, obj *health.Check) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, acceptanceCheckImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AcceptanceCheck")
+		case "name":
+			out.Values[i] = ec._AcceptanceCheck_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._AcceptanceCheck_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._AcceptanceCheck_message(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "evidence":
+			out.Values[i] = ec._AcceptanceCheck_evidence(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._AcceptanceCheck_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "bootId":
+			out.Values[i] = ec._AcceptanceCheck_bootId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._AcceptanceCheck_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._AcceptanceCheck_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "durationMs":
+			out.Values[i] = ec._AcceptanceCheck_durationMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var allocationImplementors = []string{"Allocation"}
 
 func (ec *executionContext) _Allocation(ctx context.Context, sel ast.SelectionSet, obj *Allocation) graphql.Marshaler {
@@ -25591,6 +26326,12 @@ func (ec *executionContext) _ComputeNode(ctx context.Context, sel ast.SelectionS
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._ComputeNode_inventory(ctx, field, obj)
+				})
+		case "checks":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ComputeNode_checks(ctx, field, obj)
 				})
 		case "certificates":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
@@ -27412,6 +28153,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "nodeAdopt":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodeAdopt(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "nodeDelete":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_nodeDelete(ctx, field)
@@ -27537,6 +28285,26 @@ func (ec *executionContext) _NodeAdoptionEvent(ctx context.Context, sel ast.Sele
 			}
 		case "checks":
 			out.Values[i] = ec._NodeAdoptionEvent_checks(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "runId":
+			out.Values[i] = ec._NodeAdoptionEvent_runId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "phase":
+			out.Values[i] = ec._NodeAdoptionEvent_phase(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "check":
+			out.Values[i] = ec._NodeAdoptionEvent_check(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "message":
+			out.Values[i] = ec._NodeAdoptionEvent_message(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -30394,6 +31162,30 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) marshalNAcceptanceCheck2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*health.Check) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAcceptanceCheck2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAcceptanceCheck2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheck(ctx context.Context, sel ast.SelectionSet, v *health.Check) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "AcceptanceCheck!")
+		return graphql.Null
+	}
+	return ec._AcceptanceCheck(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNAllocation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐAllocationᚄ(ctx context.Context, sel ast.SelectionSet, v []*Allocation) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -30475,6 +31267,21 @@ func (ec *executionContext) marshalNCertificateState2githubᚗcomᚋbetterᚑcom
 	res := MarshalString(string(v))
 	if res == graphql.Null {
 		graphql.AddInvalidNullFromMarshaler(ctx, "CertificateState!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNCheckStatus2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheckStatus(ctx context.Context, v any) (health.CheckStatus, error) {
+	tmp, err := UnmarshalString(v)
+	res := health.CheckStatus(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCheckStatus2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋhealthᚐCheckStatus(ctx context.Context, sel ast.SelectionSet, v health.CheckStatus) graphql.Marshaler {
+	_ = sel
+	res := MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CheckStatus!")
 	}
 	return res
 }
@@ -31131,6 +31938,11 @@ func (ec *executionContext) marshalNLogPosition2ᚖgithubᚗcomᚋbetterᚑcompu
 		return graphql.Null
 	}
 	return ec._LogPosition(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNNodeAdoptInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeAdoptInput(ctx context.Context, v any) (NodeAdoptInput, error) {
+	res, err := ec.unmarshalInputNodeAdoptInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNNodeCertificate2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeCertificateᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodeCertificate) graphql.Marshaler {

@@ -20,6 +20,7 @@ var operatorControls = map[string]object{
 	"nodeDrain":    {},
 	"nodeTaint":    {"add": []string{"rma-pending"}, "remove": []string{"burn-in"}},
 	"nodeDelete":   {},
+	"nodeAdopt":    {},
 	"nodeLabel":    {"set": []object{{"key": "rack", "value": "b7"}}, "remove": []string{"burn-in"}},
 }
 
@@ -414,4 +415,34 @@ func TestNodeDelete(t *testing.T) {
 	absent := b.as(eve, `query($n: ID!) { node(tenantId: "other", nodeId: $n) { id } }`, object{"n": never})
 	require.Equal(t, []string{"NOT_FOUND", "NOT_FOUND"}, []string{theirs.code(t), absent.code(t)})
 	require.Equal(t, strings.ReplaceAll(theirs.Errors[0].Message, n, never), absent.Errors[0].Message)
+}
+
+func TestNodeAdopt(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	n := b.node()
+	b.exec(`insert into node_sessions (node_id, id, number, gateway_id, boot_id, agent_version, print, clock_skew_ms, connected_at)
+		values ($1, 'ses', 1, 'gw', 'boot-1', '1.2.3', '{}', 0, now())`, n)
+	b.exec(`insert into node_inventory (node_id, session_number, reported_at, facts, hash) values ($1, 1, now(), '{}', '')`, n)
+	p := b.query(`mutation($i: NodeAdoptInput!) { nodeAdopt(input: $i) { changed node { provisionState placeable { placeable } checks { name status runId } } } }`,
+		object{"i": object{"tenantId": "acme", "nodeId": n, "reason": "GPU replaced"}}).at(t, "nodeAdopt", "node").(object)
+	require.Equal(t, []any{"ADOPTING", object{"placeable": false}}, []any{p["provisionState"], p["placeable"]})
+	require.Len(t, p["checks"], 4)
+	run := p["checks"].([]any)[0].(object)["runId"]
+	require.Regexp(t, `^adp_`, run)
+	// No job runs in this test: the look after the answer does it.
+	require.Eventually(t, func() bool {
+		return b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { provisionState } }`, object{"n": n}).at(t, "node", "provisionState") == "ADOPTED"
+	}, 10*time.Second, 10*time.Millisecond)
+	for _, c := range b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { checks { status message runId bootId durationMs evidence } } }`, object{"n": n}).
+		at(t, "node", "checks").([]any) {
+		require.Equal(t, []any{"PASSED", run, "boot-1"}, []any{c.(object)["status"], c.(object)["runId"], c.(object)["bootId"]})
+		require.NotNil(t, c.(object)["durationMs"])
+	}
+	told := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { events { nodes { type ... on NodeAdoptionEvent { runId } } } } }`, object{"n": n}).at(t, "node", "events", "nodes")
+	require.Equal(t, []any{object{"type": "node.adopted", "runId": run}, object{"type": "node.adopting", "runId": run}}, told)
+	b.exec(`update nodes set provision_state = 'RETIRED' where id = $1`, n)
+	a := b.act(b.token, "nodeAdopt", object{"tenantId": "acme", "nodeId": n})
+	require.Equal(t, "INVALID_STATE", a.code(t))
+	require.Equal(t, object{"provisionState": "RETIRED", "cordoned": false}, a.Errors[0].Extensions.Details)
 }

@@ -201,6 +201,20 @@ type LogPosition struct {
 type Mutation struct {
 }
 
+// Which node to adopt again, and why.
+type NodeAdoptInput struct {
+	// The tenant that acts: it must own the node.
+	TenantID string `json:"tenantId"`
+	// The node.
+	NodeID string `json:"nodeId"`
+	// The version that you read; CONFLICT when the node changed since.
+	Version *int `json:"version,omitempty"`
+	// Free text, up to 256 characters, kept in the event.
+	Reason *string `json:"reason,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
 // A page of certificates.
 type NodeCertificateConnection struct {
 	// The certificates with their list cursors.

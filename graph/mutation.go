@@ -76,6 +76,18 @@ func (m mutations) NodeLabel(ctx context.Context, in NodeLabelInput) (*NodePaylo
 	})
 }
 
+// NodeAdopt runs acceptance again, and looks at what was reported already once the answer is composed.
+func (m mutations) NodeAdopt(ctx context.Context, in NodeAdoptInput) (*NodePayload, error) {
+	payload, err := m.control(ctx, m.Controls.Adopt, node.Edit{
+		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
+	})
+	if err == nil && payload.Changed {
+		run := payload.Node.AcceptanceRun
+		m.Later(ctx, "look at acceptance", func(ctx context.Context) error { return m.Controls.LookAtAcceptance(ctx, in.NodeID, run) })
+	}
+	return payload, err
+}
+
 // NodeDelete deletes.
 func (m mutations) NodeDelete(ctx context.Context, in NodeDeleteInput) (*NodeDeletePayload, error) {
 	who, err := actor(ctx)

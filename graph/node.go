@@ -159,6 +159,20 @@ func (n *Node) measured(ctx context.Context) (*health.Inventory, error) {
 	return nil, nil //nolint:nilnil // none reported yet
 }
 
+// Checks gives the acceptance checks, to the owner.
+func (n *Node) Checks(ctx context.Context) ([]*health.Check, error) {
+	out := []*health.Check{}
+	if !n.Full {
+		return out, nil
+	}
+	all, err := n.page.checks(ctx)
+	list := all[n.ID]
+	for i := range list {
+		out = append(out, &list[i])
+	}
+	return out, err
+}
+
 // Inventory gives what the daemon measured, to the owner.
 func (n *Node) Inventory(ctx context.Context) (*Inventory, error) {
 	i, err := n.measured(ctx)

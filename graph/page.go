@@ -18,17 +18,18 @@ import (
 // page is a set of nodes that one answer shows to one caller. What belongs to the nodes but is read apart is read once for all of them, when the
 // first asks: however the nodes are reached, through a list, its edges or events, a page costs one statement for each kind of thing.
 type page struct {
-	api    *API
-	who    iam.Actor
-	tenant string
-	ids    []string
-	pools  lazy[map[string]node.Pool]
-	live   lazy[map[string]int]
-	holds  lazy[map[string][]placement.Allocation]
-	held   lazy[map[string]liveness.Session]
-	parts  lazy[map[string]health.Inventory]
-	pieces lazy[map[string][]placement.Device]
-	rights lazy[iam.Rights]
+	api     *API
+	who     iam.Actor
+	tenant  string
+	ids     []string
+	pools   lazy[map[string]node.Pool]
+	checked lazy[map[string][]health.Check]
+	live    lazy[map[string]int]
+	holds   lazy[map[string][]placement.Allocation]
+	held    lazy[map[string]liveness.Session]
+	parts   lazy[map[string]health.Inventory]
+	pieces  lazy[map[string][]placement.Device]
+	rights  lazy[iam.Rights]
 
 	slices sliced[placement.Slice, placement.Allocation]
 	certs  sliced[pki.CertificateSlice, pki.NodeCertificate]
@@ -114,6 +115,10 @@ func (p *page) inventories(ctx context.Context) (map[string]health.Inventory, er
 
 func (p *page) devicesOf(ctx context.Context) (map[string][]placement.Device, error) {
 	return p.pieces.get(func() (map[string][]placement.Device, error) { return placement.DevicesOf(ctx, p.api.DB.Pool(), p.ids) })
+}
+
+func (p *page) checks(ctx context.Context) (map[string][]health.Check, error) {
+	return p.checked.get(func() (map[string][]health.Check, error) { return health.ChecksOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) liveCounts(ctx context.Context) (map[string]int, error) {

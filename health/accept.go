@@ -82,19 +82,76 @@ func skewSentence(skew time.Duration) string {
 type Adopted struct {
 	// Checks are the acceptance checks that it passed.
 	Checks []string `json:"checks"`
+	RunID  string   `json:"runId,omitempty"`
 }
 
-// acceptControl takes in a node that waits for it when the checks pass: its daemon holds a live session, by which its inventory is in, and its clock
-// is right. A node in any other state stays as it is.
+// AdoptionFailed are the fields of node.adoption-failed.
+type AdoptionFailed struct {
+	RunID string `json:"runId,omitempty"`
+	// Phase is ENROLLMENT before the node was ever adopted, else ACCEPTANCE.
+	Phase   string `json:"phase"`
+	Check   string `json:"check"`
+	Message string `json:"message"`
+}
+
+// acceptControl takes in a node that waits for it when the checks pass, and fails it when one of them can't pass any more. A node in any other state
+// stays as it is, but for one that failed and is back by another boot: what was wrong with it was seen to, and its checks count anew.
 func acceptControl(seen seen) node.Control {
 	return node.Control{
 		Name: "accept", Axes: node.AxisProvision,
-		Decide: func(n *node.Node, _ node.Act) (*node.Fact, error) {
-			if n.ProvisionState != node.Adopting || !seen.live || !seen.inventoried || seen.skew.Abs() > clockTolerance {
-				return nil, nil //nolint:nilnil // not yet, or nothing to do
+		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
+			if !seen.awaited(n) {
+				return nil, nil //nolint:nilnil // nothing to do, or the results of an older run
 			}
-			n.ProvisionState = node.Adopted
-			return &node.Fact{Type: "node.adopted", Data: Adopted{Checks: []string{"session", "inventory", "clock"}}}, nil
+			var passed []string
+			results := judge(checks, seen)
+			for _, r := range results {
+				switch r.Status {
+				case CheckFailed:
+					return fail(n, a, r), nil
+				case CheckPassed:
+					passed = append(passed, r.Name)
+				case CheckPending, CheckWaiting:
+				}
+			}
+			if len(passed) < len(results) {
+				return nil, nil //nolint:nilnil // not yet
+			}
+			n.ProvisionState, n.Failure = node.Adopted, nil
+			if n.AdoptedAt == nil {
+				n.AdoptedAt = &a.Now
+			}
+			return &node.Fact{Type: "node.adopted", Data: Adopted{Checks: passed, RunID: n.AcceptanceRun}}, nil
 		},
 	}
+}
+
+func fail(n *node.Node, a node.Act, r Result) *node.Fact {
+	phase := node.PhaseAcceptance
+	if n.AdoptedAt == nil {
+		phase = node.PhaseEnrollment
+	}
+	message := r.Name + ": " + r.Message
+	if f := n.Failure; f != nil && f.Phase == phase && f.Message == message {
+		return nil // it is still so
+	}
+	n.ProvisionState, n.Failure = node.Failed, &node.Failure{Phase: phase, Message: message, At: a.Now}
+	return &node.Fact{Type: "node.adoption-failed", Data: AdoptionFailed{RunID: n.AcceptanceRun, Phase: phase, Check: r.Name, Message: r.Message}}
+}
+
+// awaited says that the node waits for what was seen: it is adopting, or failed in that and is back by another boot; and what was seen is of its
+// present run.
+func (s seen) awaited(n *node.Node) bool {
+	if s.run != "" && s.run != n.AcceptanceRun {
+		return false
+	}
+	switch n.ProvisionState {
+	case node.Adopting:
+		return true
+	case node.Failed:
+		f := n.Failure
+		return f != nil && (f.Phase == node.PhaseAcceptance || f.Phase == node.PhaseEnrollment) && s.live && s.bootID != s.checkedBoot
+	case node.Enrolling, node.Adopted, node.Provisioning, node.Retiring, node.Retired:
+	}
+	return false
 }

@@ -152,3 +152,15 @@ func TestSkewSentence(t *testing.T) {
 		require.Contains(t, skewSentence(d), want, fmt.Sprint(d))
 	}
 }
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	// A check that would disturb what runs waits until the node holds nothing, and says which it is and for how many.
+	list := []check{{name: "burn-in", disturbs: true, judge: func(seen) (CheckStatus, string, []string) { return CheckPassed, "ok", nil }}}
+	require.Equal(t, []Result{{Name: "burn-in", Status: CheckWaiting, Message: "it would disturb 2 live allocations, and waits until the node holds none"}},
+		judge(list, seen{held: 2}))
+	require.Equal(t, []Result{{Name: "burn-in", Status: CheckPassed, Message: "ok"}}, judge(list, seen{}))
+	for _, c := range checks {
+		require.False(t, c.disturbs, "%s looks only at what the daemon reports by itself", c.name)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -172,7 +173,7 @@ func (s *Store) Report(ctx context.Context, nodeID string, session int64, facts 
 		if err != nil || !seen.live {
 			return err
 		}
-		seen.inventoried = true
+		seen.inventoried, seen.missing = true, absent(seen.bookedIDs, facts)
 		if err := s.inventoryTx(ctx, tx, n, facts, !bytes.Equal(seen.hash, hash[:])); err != nil {
 			return err
 		}
@@ -205,23 +206,35 @@ type seen struct {
 	hash        []byte // of the inventory before
 	sessionID   string
 	gatewayID   string
+	bootID      string
+	checkedBoot string // of the results that are stored
+	run         string // that it was looked at for; empty: whichever
+	held        int    // live allocations
+	bookedIDs   []string
+	booked      int      // devices that live allocations hold
+	missing     []string // those of them that the machine does not show
 }
+
+// newest stands for the node's newest session, whatever its number.
+const newest = -1
 
 // lookTx reads it; the node is locked, and session rows are written only under that lock.
 func lookTx(ctx context.Context, tx *db.Tx, nodeID string, session int64) (seen, error) {
 	var s seen
 	var skewMs int64
+	var booked []string
 	err := tx.QueryRow(ctx, `
-		select s.number = $2 and s.disconnected_at is null, s.clock_skew_ms, i.hash, coalesce(i.session_number = s.number, false), s.id, s.gateway_id
+		select ($2 < 0 or s.number = $2) and s.disconnected_at is null, s.clock_skew_ms, i.hash, coalesce(i.session_number = s.number, false), s.id, s.gateway_id,
+		       s.boot_id, coalesce((select max(boot_id) from node_checks where node_id = s.node_id), ''), `+placement.HeldDevicesSQL+`
 		from node_sessions s left join node_inventory i on i.node_id = s.node_id where s.node_id = $1`, nodeID, session).
-		Scan(&s.live, &skewMs, &s.hash, &s.inventoried, &s.sessionID, &s.gatewayID)
+		Scan(&s.live, &skewMs, &s.hash, &s.inventoried, &s.sessionID, &s.gatewayID, &s.bootID, &s.checkedBoot, &s.held, &booked, &s.missing)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return seen{}, nil
 	}
 	if err != nil {
 		return seen{}, fmt.Errorf("look at the node's session: %w", err)
 	}
-	s.skew = millis(skewMs)
+	s.skew, s.booked, s.bookedIDs = millis(skewMs), len(booked), booked
 	return s, nil
 }
 
@@ -257,6 +270,7 @@ func (s *Store) inventoryTx(ctx context.Context, tx *db.Tx, n node.Locked, facts
 
 // followTx does what follows from what was seen: conditions, then acceptance, then that a node which was given up is back.
 func (s *Store) followTx(ctx context.Context, tx *db.Tx, n node.Locked, seen seen) error {
+	awaited := seen.awaited(n.Node)
 	for _, step := range []struct {
 		actor string
 		node.Control
@@ -275,5 +289,21 @@ func (s *Store) followTx(ctx context.Context, tx *db.Tx, n node.Locked, seen see
 			return err
 		}
 	}
+	if awaited {
+		if err := tx.Locks(db.LockNodePart); err != nil {
+			return err
+		}
+		saveChecks(tx, n.ID, n.AcceptanceRun, seen.bootID, judge(checks, seen))
+	}
 	return nil
+}
+
+// absent gives those of the devices that the facts do not show.
+func absent(uuids []string, f Facts) (out []string) {
+	for _, uuid := range uuids {
+		if !slices.ContainsFunc(f.GPUs, func(g GPU) bool { return g.UUID == uuid }) {
+			out = append(out, uuid)
+		}
+	}
+	return out
 }

@@ -34,6 +34,7 @@ const (
 	NodesCordon        Action = "compute:nodes:cordon"
 	NodesDrain         Action = "compute:nodes:drain"
 	NodesUpdate        Action = "compute:nodes:update"
+	NodesProvision     Action = "compute:nodes:provision"
 	NodesDelete        Action = "compute:nodes:delete"
 	NodesInventory     Action = "compute:nodes:inventory"
 	TenantsCreate      Action = "compute:tenants:create"

@@ -24,6 +24,7 @@ const (
 	Event       Kind = "evt"
 	Drain       Kind = "drn"
 	Delete      Kind = "del"
+	Acceptance  Kind = "adp"
 	Certificate Kind = "cert"
 	JoinToken   Kind = "jt"
 	Session     Kind = "ses"

@@ -87,5 +87,5 @@ type intervalSweepWorker struct {
 
 // Work writes what the timer missed.
 func (w *intervalSweepWorker) Work(ctx context.Context, _ *river.Job[IntervalSweep]) error {
-	return w.parts.turn(ctx)
+	return errors.Join(w.parts.turn(ctx), w.parts.Controls.CatchAdopting(ctx))
 }

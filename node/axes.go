@@ -55,7 +55,8 @@ func Moved(before, after *Node) Axes {
 			moved |= axis
 		}
 	}
-	add(AxisProvision, before.ProvisionState == after.ProvisionState && reflect.DeepEqual(before.Failure, after.Failure))
+	add(AxisProvision, before.ProvisionState == after.ProvisionState && reflect.DeepEqual(before.Failure, after.Failure) &&
+		before.AcceptanceRun == after.AcceptanceRun && (before.AdoptedAt == nil) == (after.AdoptedAt == nil))
 	add(AxisCordon, reflect.DeepEqual(before.Cordon, after.Cordon))
 	add(AxisDrain, reflect.DeepEqual(before.LastDrain, after.LastDrain))
 	for axis, of := range map[Axes]func(Reason) bool{

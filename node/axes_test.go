@@ -18,7 +18,8 @@ func full() *node.Node {
 	nodeID := id.New(id.Node)
 	n := &node.Node{
 		ID: nodeID, Key: "key", TenantID: "acme", PoolID: id.New(id.Pool), Hostname: "gpu-1", Version: 3, ProvisionState: node.Failed,
-		Failure:     &node.Failure{Phase: "ACCEPTANCE", Message: "no inventory", At: at},
+		Failure:       &node.Failure{Phase: "ACCEPTANCE", Message: "no inventory", At: at},
+		AcceptanceRun: "adp", AdoptedAt: new(at),
 		Cordon:      &node.Cordon{Reason: "BIOS", By: "alex", At: at, Until: new(at)},
 		Maintenance: true, Connectivity: node.Connected, ConnectivitySince: new(at), IdentityGeneration: 2, Credential: node.Trusted, CredentialSince: at,
 		LastDrain: &node.Drain{
@@ -44,6 +45,8 @@ var moves = map[string]struct {
 }{
 	"state":                {"ProvisionState", node.AxisProvision, func(n *node.Node) { n.ProvisionState = node.Adopting }},
 	"failure":              {"Failure", node.AxisProvision, func(n *node.Node) { n.Failure.Message = "x" }},
+	"run of acceptance":    {"AcceptanceRun", node.AxisProvision, func(n *node.Node) { n.AcceptanceRun = "x" }},
+	"first adoption":       {"AdoptedAt", node.AxisProvision, func(n *node.Node) { n.AdoptedAt = nil }},
 	"cordon":               {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon = nil }},
 	"cordon's reason":      {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon.Reason = "x" }},
 	"cordon's end":         {"Cordon", node.AxisCordon, func(n *node.Node) { n.Cordon.Until = nil }},

@@ -18,7 +18,7 @@ import (
 const columns = `n.id, n.key, n.owner_tenant_id, n.pool_id, n.hostname, n.version, n.provision_state, n.failure_phase, n.failure_message, n.failure_at,
 	n.cordon_reason, n.cordon_by, n.cordon_at, n.maintenance, n.connectivity, n.connectivity_since, n.identity_generation, n.credential,
 	n.credential_since, n.changed_by, n.changed_at, n.created_at, n.deleted_at,
-	n.cordon_until, coalesce(n.cordon_until <= clock_timestamp(), false)`
+	n.cordon_until, coalesce(n.cordon_until <= clock_timestamp(), false), coalesce(n.acceptance_run, ''), n.adopted_at`
 
 // scan reads one row of columns; more destinations may follow.
 func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
@@ -30,7 +30,7 @@ func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
 		&n.ID, &n.Key, &n.TenantID, &n.PoolID, &n.Hostname, &n.Version, &n.ProvisionState, &failurePhase, &failureMessage, &failureAt,
 		&cordonReason, &cordonBy, &cordonAt, &n.Maintenance, &n.Connectivity, &n.ConnectivitySince, &n.IdentityGeneration, &n.Credential,
 		&n.CredentialSince, &n.ChangedBy, &n.ChangedAt, &n.CreatedAt, &n.DeletedAt,
-		&cordonUntil, &overdue,
+		&cordonUntil, &overdue, &n.AcceptanceRun, &n.AdoptedAt,
 	}, more...)...)
 	if err != nil {
 		return nil, err

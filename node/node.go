@@ -102,6 +102,8 @@ type Node struct {
 	Version            int
 	ProvisionState     ProvisionState
 	Failure            *Failure
+	AcceptanceRun      string     // the run of acceptance that it is in, or was in last; empty before the first
+	AdoptedAt          *time.Time // when it was adopted first
 	Cordon             *Cordon
 	Reasons            []Reason // sorted by Name
 	Maintenance        bool
@@ -260,7 +262,7 @@ func (n *Node) Clone() *Node {
 		c.LastDrain.Deadline = clone(n.LastDrain.Deadline)
 		c.LastDrain.ConfirmedByNode = clone(n.LastDrain.ConfirmedByNode)
 	}
-	c.DeletedAt = clone(n.DeletedAt)
+	c.DeletedAt, c.AdoptedAt = clone(n.DeletedAt), clone(n.AdoptedAt)
 	return &c
 }
 

@@ -35,13 +35,16 @@ type row struct {
 	ChangedAt          time.Time  `json:"changed_at"`
 	DeletedAt          *time.Time `json:"deleted_at"`
 	CordonUntil        *time.Time `json:"cordon_until"`
+	AcceptanceRun      string     `json:"acceptance_run"`
+	AdoptedAt          *time.Time `json:"adopted_at"`
 }
 
 // updateNode is for the common case: it needs no document that PostgreSQL has to take apart.
 const updateNode = `
 update nodes set hostname = $2, version = $3, provision_state = $4, failure_phase = $5, failure_message = $6, failure_at = $7, cordoned = $8,
   cordon_reason = $9, cordon_by = $10, cordon_at = $11, maintenance = $12, connectivity = $13, connectivity_since = $14, identity_generation = $15,
-  credential = $16, credential_since = $17, changed_by = $18, changed_at = $19, deleted_at = $20, cordon_until = $21
+  credential = $16, credential_since = $17, changed_by = $18, changed_at = $19, deleted_at = $20, cordon_until = $21,
+  acceptance_run = nullif($22, ''), adopted_at = $23
 where id = $1`
 
 const updateNodes = `
@@ -49,11 +52,13 @@ update nodes n set hostname = x.hostname, version = x.version, provision_state =
   failure_message = x.failure_message, failure_at = x.failure_at, cordoned = x.cordoned, cordon_reason = x.cordon_reason, cordon_by = x.cordon_by,
   cordon_at = x.cordon_at, maintenance = x.maintenance, connectivity = x.connectivity, connectivity_since = x.connectivity_since,
   identity_generation = x.identity_generation, credential = x.credential, credential_since = x.credential_since, changed_by = x.changed_by,
-  changed_at = x.changed_at, deleted_at = x.deleted_at, cordon_until = x.cordon_until
+  changed_at = x.changed_at, deleted_at = x.deleted_at, cordon_until = x.cordon_until,
+  acceptance_run = nullif(x.acceptance_run, ''), adopted_at = x.adopted_at
 from json_to_recordset($1::json) as x(id text, hostname text, version bigint, provision_state text, failure_phase text, failure_message text,
   failure_at timestamptz, cordoned boolean, cordon_reason text, cordon_by text, cordon_at timestamptz, maintenance boolean, connectivity text,
   connectivity_since timestamptz, identity_generation bigint, credential text, credential_since timestamptz, changed_by text,
-  changed_at timestamptz, deleted_at timestamptz, cordon_until timestamptz)
+  changed_at timestamptz, deleted_at timestamptz, cordon_until timestamptz,
+  acceptance_run text, adopted_at timestamptz)
 where n.id = x.id`
 
 // save writes what changed, set by set. The statements go out with the transaction's next one, which for most is the final batch.
@@ -72,7 +77,7 @@ func rowOf(n *Node) row {
 		ID: n.ID, Hostname: n.Hostname, Version: n.Version, ProvisionState: string(n.ProvisionState), Cordoned: n.Cordoned(),
 		Maintenance: n.Maintenance, Connectivity: string(n.Connectivity), ConnectivitySince: n.ConnectivitySince,
 		IdentityGeneration: n.IdentityGeneration, Credential: string(n.Credential), CredentialSince: n.CredentialSince,
-		ChangedBy: n.ChangedBy, ChangedAt: n.ChangedAt, DeletedAt: n.DeletedAt,
+		ChangedBy: n.ChangedBy, ChangedAt: n.ChangedAt, DeletedAt: n.DeletedAt, AcceptanceRun: n.AcceptanceRun, AdoptedAt: n.AdoptedAt,
 	}
 	if f := n.Failure; f != nil {
 		r.FailurePhase, r.FailureMessage, r.FailureAt = &f.Phase, &f.Message, &f.At
@@ -92,7 +97,7 @@ func sendRows(tx *db.Tx, changes []change) error {
 		r := rowOf(changes[0].after)
 		tx.Send(updateNode, r.ID, r.Hostname, r.Version, r.ProvisionState, r.FailurePhase, r.FailureMessage, r.FailureAt, r.Cordoned, r.CordonReason,
 			r.CordonBy, r.CordonAt, r.Maintenance, r.Connectivity, r.ConnectivitySince, r.IdentityGeneration, r.Credential, r.CredentialSince,
-			r.ChangedBy, r.ChangedAt, r.DeletedAt, r.CordonUntil)
+			r.ChangedBy, r.ChangedAt, r.DeletedAt, r.CordonUntil, r.AcceptanceRun, r.AdoptedAt)
 		return nil
 	}
 	rows := make([]row, len(changes))

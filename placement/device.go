@@ -119,3 +119,10 @@ func DevicesOf(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]
 func RetireNodeTx(tx *db.Tx, nodeID string) {
 	tx.Send(`update devices set missing_since = clock_timestamp() where node_id = $1 and missing_since is null`, nodeID)
 }
+
+// HeldDevicesSQL selects, of the node s.node_id: how many live allocations it holds, the devices that they name, and those of them that its inventory does
+// not show. Other rooms put it into a statement of theirs.
+const HeldDevicesSQL = `(select count(*) from allocations a where a.node_id = s.node_id and a.released_at is null and a.ended_at is null),
+	array(select distinct d.uuid from allocation_devices d where d.node_id = s.node_id and d.open order by 1),
+	array(select distinct d.uuid from allocation_devices h join devices d on d.node_id = h.node_id and d.uuid = h.uuid
+	      where h.node_id = s.node_id and h.open and d.missing_since is not null order by 1)`
