@@ -182,7 +182,10 @@ type holder struct {
 	pool       string
 	generation int64
 	credential node.Credential
+	since      time.Time // of the credential's state
 	deleted    bool
+	// outdated says that the token was made before the node's credential was revoked: it may be in the hands of whoever that was meant for.
+	outdated bool
 }
 
 func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
@@ -228,17 +231,20 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 	var nodeID, keyState, pool *string
 	var generation *int64
 	var credential *node.Credential
-	var deleted *bool
+	var since *time.Time
+	var deleted, outdated *bool
 	err := s.DB.Pool().QueryRow(ctx, `
 		select t.secret_hash, t.tenant_id, t.pool_id, t.labels, t.node_id, t.used_by, clock_timestamp() - t.used_at,
 		       t.used_at is null and t.revoked_at is null and t.expires_at > clock_timestamp(),
-		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.deleted
+		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.credential_since, h.deleted,
+		       h.credential = 'REVOKED' and h.credential_since >= t.created_at
 		from (select) as always
 		left join join_tokens t on t.id = $1
-		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.deleted_at is not null as deleted
+		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.credential_since, n.deleted_at is not null as deleted
 		           from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $2 and k.state <> 'FREED') h on true`,
 		j.token.ID(), j.fingerprint).
-		Scan(&t.hash, &tokenTenant, &tokenPool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &deleted)
+		Scan(&t.hash, &tokenTenant, &tokenPool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &since, &deleted,
+			&outdated)
 	if err != nil {
 		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}
@@ -252,7 +258,10 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 	if nodeID == nil {
 		return t, nil, nil
 	}
-	return t, &holder{nodeID: *nodeID, keyState: *keyState, pool: *pool, generation: *generation, credential: *credential, deleted: *deleted}, nil
+	return t, &holder{
+		nodeID: *nodeID, keyState: *keyState, pool: *pool, generation: *generation, credential: *credential, since: *since, deleted: *deleted,
+		outdated: *outdated,
+	}, nil
 }
 
 // mayAttach says whether the token's machine may be the node that its identity belongs to.
@@ -271,6 +280,9 @@ func (s *Store) mayAttach(ctx context.Context, j *joining, t tokenRow, h *holder
 		return identityRefused("quarantined", "two machines used this identity; an operator must say which one stays")
 	case h.pool != t.pool:
 		s.Log.InfoContext(ctx, "join refused: the token is for another pool than the machine's node", "token", j.token.ID(), "node", h.nodeID)
+		return errRefused()
+	case h.outdated:
+		s.Log.InfoContext(ctx, "join refused: the token is older than the revocation of the node's certificate", "token", j.token.ID(), "node", h.nodeID)
 		return errRefused()
 	}
 	other, err := liveElsewhere(ctx, s.DB.Pool(), h.nodeID, j.Print)

@@ -461,6 +461,68 @@ func TestJoin(t *testing.T) {
 		_, err = b.store.Admit(t.Context(), leafOf(t, first.Certificate))
 		reason(t, err, pki.RefusedRevoked)
 	})
+	t.Run("a token that was made before the certificate was revoked does not bring the machine back, and stays unused", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := newMachine(t, "m1")
+		first := b.joined(t, m)
+		before := b.token(t)
+		b.exec(t, `update node_certs set state = 'REVOKED', ended_at = clock_timestamp(), ended_by = 'alex', reason = 'stolen' where serial = $1`, first.Serial)
+		b.exec(t, `update nodes set credential = 'REVOKED', credential_since = clock_timestamp() where id = $1`, first.NodeID)
+		m.newKey(t)
+		_, err := b.join(t, m, before.Secret)
+		refused(t, err)
+		b.unused(t, before)
+		require.Equal(t, "REVOKED", one[string](t, b, `select credential from nodes where id = $1`, first.NodeID))
+		require.Equal(t, 0, one[int](t, b, `select count(*) from node_certs where node_id = $1 and state = 'ACTIVE'`, first.NodeID))
+		require.Equal(t, first.NodeID, b.joined(t, m).NodeID, "one that was made after it does")
+
+		// Revoked between the look at the token and its claim: the same.
+		late := b.token(t)
+		m.newKey(t)
+		revoke := func() {
+			_, err := b.db.Pool().Exec(context.WithoutCancel(t.Context()),
+				`update nodes set credential = 'REVOKED', credential_since = clock_timestamp() where id = $1`, first.NodeID)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		b.issuer.during.Store(&revoke)
+		_, err = b.join(t, m, late.Secret)
+		refused(t, err)
+		b.unused(t, late)
+	})
+	t.Run("D1 one identity comes back by one token many times at once: one certificate", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		m := newMachine(t, "m1")
+		first := b.joined(t, m)
+		token := b.token(t)
+		const n = 20
+		machines := make([]*machine, n)
+		for i := range machines {
+			machines[i] = &machine{identity: m.identity, print: m.print, exporter: m.exporter}
+			machines[i].newKey(t) // each asks for another key, so none is the lost answer of another
+		}
+		errs := make(chan error, n)
+		for _, m := range machines {
+			go func() {
+				_, err := b.store.Join(t.Context(), m.request(token.Secret), m.exporter)
+				errs <- err
+			}()
+		}
+		joined := 0
+		for range n {
+			if err := <-errs; err == nil {
+				joined++
+			} else {
+				refused(t, err)
+			}
+		}
+		require.Equal(t, 1, joined)
+		require.Equal(t, 2, one[int](t, b, `select count(*) from node_certs where node_id = $1`, first.NodeID))
+		require.Len(t, b.events(t, "node.rejoined"), 1)
+	})
 	t.Run("D14 identity lost too: a new node, the old row as it was", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -96,7 +96,8 @@ func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holde
 	rejoin := node.Control{
 		Name: "rejoin", Axes: node.AxisIdentity | node.AxisHostname,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
-			if n.PoolID != pool || int64(n.IdentityGeneration) != made.generation || n.Credential == node.Quarantined || n.Key != j.fingerprint {
+			if n.PoolID != pool || int64(n.IdentityGeneration) != made.generation || n.Key != j.fingerprint ||
+				n.Credential != h.credential || !n.CredentialSince.Equal(h.since) {
 				return nil, errMoved
 			}
 			n.Hostname = j.Hostname
