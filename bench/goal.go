@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Goal is a bound on a row. Exactly one of Most and Least is set.
@@ -14,6 +16,8 @@ type Goal struct {
 	Of string `json:"of"`
 	// CPU says that the row counts CPU or memory, which other programs on the machine change little.
 	CPU bool `json:"cpu"`
+	// More bounds figures of the row's more, by name.
+	More map[string]Goal `json:"more,omitempty"`
 	// Later says that the goal is one for later: the row is printed and not judged.
 	Later bool `json:"later"`
 }
@@ -35,13 +39,17 @@ func (g Goal) String() string {
 	if g.Of != "" {
 		of = g.Of + " "
 	}
+	var text string
 	switch {
 	case g.Most > 0:
-		return fmt.Sprintf("%s<= %g", of, g.Most)
+		text = fmt.Sprintf("%s<= %g", of, g.Most)
 	case g.Least > 0:
-		return fmt.Sprintf("%s>= %g", of, g.Least)
+		text = fmt.Sprintf("%s>= %g", of, g.Least)
 	}
-	return ""
+	for _, name := range slices.Sorted(maps.Keys(g.More)) {
+		text += ", " + name + " " + g.More[name].String()
+	}
+	return text
 }
 
 // figure is what of the row is bounded.
@@ -52,11 +60,31 @@ func (g Goal) figure(r Row) float64 {
 	return r.Ratio
 }
 
-// within says whether the row keeps the goal with some slack: 1 is none.
+// within says whether the row keeps the goal, and the bounds of its other figures, with some slack: 1 is none.
 func (g Goal) within(r Row, slack float64) bool {
-	f := g.figure(r)
+	for name, more := range g.More {
+		if f, ok := r.More[name]; !ok || !more.bounds(f, slack) {
+			return false
+		}
+	}
+	return g.bounds(g.figure(r), slack)
+}
+
+func (g Goal) bounds(f, slack float64) bool {
 	return (g.Most == 0 || f <= g.Most*slack) && (g.Least == 0 || f >= g.Least/slack)
 }
 
-// judged says whether a row can fail a check: times say too little on a machine that does other things too.
-func (g Goal) judged() bool { return g.CPU && !g.Later }
+// missed names what of the row can fail a check and does: figures of CPU and memory. Times say too little on a machine that does other things too.
+func (g Goal) missed(r Row, slack float64) []string {
+	var out []string
+	if g.CPU && !g.Later && !g.bounds(g.figure(r), slack) {
+		out = append(out, fmt.Sprintf("%s: %g misses the goal %s", r.Name, g.figure(r), g))
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.More)) {
+		more := g.More[name]
+		if f, ok := r.More[name]; more.CPU && !more.Later && (!ok || !more.bounds(f, slack)) {
+			out = append(out, fmt.Sprintf("%s: %s of %g misses the goal %s", r.Name, name, f, more))
+		}
+	}
+	return out
+}

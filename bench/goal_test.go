@@ -20,6 +20,9 @@ func TestGoals(t *testing.T) {
 		for name, g := range goals {
 			require.True(t, rows[name], name)
 			require.True(t, (g.Most > 0) != (g.Least > 0), name)
+			for part, more := range g.More {
+				require.True(t, (more.Most > 0) != (more.Least > 0), name+" "+part)
+			}
 		}
 	})
 
@@ -35,8 +38,24 @@ func TestGoals(t *testing.T) {
 
 	t.Run("A check judges CPU and memory, of today's goals", func(t *testing.T) {
 		t.Parallel()
-		require.True(t, Goal{Most: 2, CPU: true}.judged())
-		require.False(t, Goal{Most: 2}.judged())
-		require.False(t, Goal{Most: 2, CPU: true, Later: true}.judged())
+		slow := Row{Ratio: 4, More: map[string]float64{"wal": 160, "hot": 95}}
+		require.NotEmpty(t, Goal{Most: 2, CPU: true}.missed(slow, slack))
+		require.Empty(t, Goal{Most: 3, CPU: true}.missed(slow, slack))
+		require.Empty(t, Goal{Most: 2}.missed(slow, slack))
+		require.Empty(t, Goal{Most: 2, CPU: true, Later: true}.missed(slow, slack))
+	})
+
+	t.Run("A row's other figures are bounded too, and one that is not there misses", func(t *testing.T) {
+		t.Parallel()
+		goal := Goal{Most: 2, More: map[string]Goal{"wal": {Most: 100, CPU: true}, "hot": {Least: 95, CPU: true}}}
+		row := Row{Ratio: 2, More: map[string]float64{"wal": 100, "hot": 95}}
+		require.True(t, goal.within(row, 1))
+		require.Empty(t, goal.missed(row, 1))
+		row.More["wal"] = 151
+		require.False(t, goal.within(row, slack))
+		require.Len(t, goal.missed(row, slack), 1)
+		delete(row.More, "hot")
+		require.Len(t, goal.missed(row, slack), 2)
+		require.Equal(t, "<= 2, hot >= 95, wal <= 100", goal.String())
 	})
 }

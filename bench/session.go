@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -254,9 +258,80 @@ func sessions(ctx context.Context, r *rig, s size) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, end := range closers {
+		end()
+	}
+	closers = nil
+	left, err := r.churned(ctx, d, certificates)
 	return []Row{{
 		Name: "sessions", N: len(certificates) - first, Unit: "KB", Value: tidy(value / 1024), Floor: tidy(least / 1024), Ratio: tidy(value / least),
-	}}, nil
+		More: map[string]float64{"goroutines_left_percent": tidy(100 * left / float64(len(certificates)))},
+	}}, err
+}
+
+// churns is how often all sessions are taken over by new ones before their goroutines are counted.
+const churns = 3
+
+// churned has new sessions take the place of all those that are open, again and again, ends the last ones, and gives how many more goroutines the server
+// has then than it had before.
+func (r *rig) churned(ctx context.Context, d *door, certificates []tls.Certificate) (float64, error) {
+	before, err := r.goroutines(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var conns []*session
+	for range churns {
+		newer, err := d.sessions(ctx, certificates)
+		if err != nil {
+			return 0, err
+		}
+		for _, c := range conns {
+			_ = c.CloseNow() // as the machine does that it belongs to
+		}
+		conns = newer
+	}
+	for _, c := range conns {
+		_ = c.CloseNow()
+	}
+	after, err := r.goroutines(ctx)
+	return max(after-before, 0), err
+}
+
+// goroutines gives how few goroutines the server has within some seconds, in which what has ended settles.
+func (r *rig) goroutines(ctx context.Context) (float64, error) {
+	least := math.Inf(1)
+	for range 6 {
+		if err := pause(ctx, time.Second); err != nil {
+			return 0, err
+		}
+		n, err := r.metric(ctx, "go_goroutines")
+		if err != nil {
+			return 0, err
+		}
+		least = min(least, n)
+	}
+	return least, nil
+}
+
+// metric gives one of the server's figures.
+func (r *rig) metric(ctx context.Context, name string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("no figure %s: %s", name, resp.Status), lines.Err())
 }
 
 // grown gives by how many bytes a process has grown for each of the connections after the first ones.

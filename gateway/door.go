@@ -14,7 +14,8 @@ import (
 type connKey struct{}
 
 // door bounds the connections that hold no session: in the handshake, in a request, or silent. When there are too many, further ones wait in the
-// kernel's queue; one address has a quarter of the places, and what it opens beyond is closed, so that nobody can shut out all others.
+// kernel's queue. One address may have as many as there are, since a rack comes by one: but the last quarter of the places is for those that have less
+// than a quarter, and what another one opens then is closed, so that nobody can shut out all others.
 type door struct {
 	net.Listener
 
@@ -74,7 +75,7 @@ func (d *door) Close() error {
 func (d *door) enter(host string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.from[host] >= d.each {
+	if scarce := cap(d.places)-len(d.places) < d.each; scarce && d.from[host] >= d.each {
 		return false
 	}
 	d.from[host]++

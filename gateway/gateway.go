@@ -75,7 +75,7 @@ type Config struct {
 	Gather time.Duration
 	// MaxSessions bounds the sessions: 20,000.
 	MaxSessions int
-	// MaxPending bounds the connections that hold no session yet; a quarter of them is for one address: 1,024.
+	// MaxPending bounds the connections that hold no session yet; the last quarter of them is for addresses that have less than a quarter: 1,024.
 	MaxPending int
 	// HellosPerSecond is how many sessions may begin each second in the long run, as many again at once: 2,000. Who comes beyond waits a little, and is
 	// told to come back when that would not do.

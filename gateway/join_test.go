@@ -237,10 +237,10 @@ func TestDoor(t *testing.T) { //nolint:tparallel // each needs the door to itsel
 	t.Parallel()
 	b := setup(t, func(c *gateway.Config) { c.MaxPending = 8 })
 
-	t.Run("connections that say nothing take the places of their address and no more, and sessions need none", func(t *testing.T) {
+	t.Run("one address may have all places but the last quarter, which is for others; sessions need none", func(t *testing.T) {
 		m := b.join(t, "n1.example")
 		l := m.open(t)
-		idle := make([]net.Conn, 2) // a quarter of the places
+		idle := make([]net.Conn, 6) // three quarters of the places
 		for i := range idle {
 			var err error
 			idle[i], err = net.Dial("tcp", b.address)
@@ -260,6 +260,12 @@ func TestDoor(t *testing.T) { //nolint:tparallel // each needs the door to itsel
 			var timeout net.Error
 			return err != nil && (!errors.As(err, &timeout) || !timeout.Timeout())
 		}, patience, 10*time.Millisecond, "one more must be closed at once")
+		for range 3 {
+			other := tls.Dialer{Config: b.tls(), NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}}
+			conn, err := other.DialContext(t.Context(), "tcp", b.address)
+			require.NoError(t, err, "another address must get in")
+			require.NoError(t, conn.Close())
+		}
 		l.beat(t, 1)
 		require.Equal(t, uint64(1), l.next(t).GetBeatAck().GetSeq())
 		for _, c := range idle {

@@ -326,31 +326,27 @@ func (p renewal) record(ctx context.Context, tx *db.Tx) error {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return err
 	}
-	// The lock waits for whoever revokes, deletes or renews, and makes them wait: no certificate of an old generation is ever left counting.
-	var one int
-	err := tx.QueryRow(ctx, `select 1 from node_certs c join nodes n on n.id = c.node_id where `+renewable+`
-		and n.identity_generation = $3 for no key update of n`, p.serial, p.node, p.made.generation).Scan(&one)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errMoved
-	}
-	if err != nil {
-		return fmt.Errorf("renew a certificate: %w", err)
-	}
+	// The lock waits for whoever revokes, deletes or renews, and makes them wait: no certificate of an old generation is ever left counting. It goes out
+	// with what follows; whether what the certificate was signed for still holds shows where it is recorded.
+	tx.Send(`select 1 from nodes where id = $1 for no key update`, p.node)
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `
+	tx.Send(`
 		update node_certs set state = 'SUPERSEDED', ended_at = clock_timestamp(), ended_by = $1, reason = 'renewed again before its first use',
 		  chain = null
 		where node_id = $1 and state = 'PENDING'`, p.node)
-	if err != nil {
-		return fmt.Errorf("renew a certificate: %w", err)
-	}
 	leaf := p.made.chain[0]
-	_, err = tx.Exec(ctx, `
+	var recorded string
+	err := tx.QueryRow(ctx, `
 		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, issued_at, not_before, not_after)
-		select $1, $2, 'PENDING', $3, $4, $5, $6, print, clock_timestamp(), $7, $8 from node_certs where serial = $9`,
-		p.made.serial(), p.node, p.made.generation, p.csrKey, p.csrHash[:], string(ChainPEM(p.made.chain)), leaf.NotBefore, leaf.NotAfter, p.serial)
+		select $4, n.id, 'PENDING', $3, $5, $6, $7, c.print, clock_timestamp(), $8, $9
+		from node_certs c join nodes n on n.id = c.node_id where `+renewable+` and n.identity_generation = $3 returning serial`,
+		p.serial, p.node, p.made.generation, p.made.serial(), p.csrKey, p.csrHash[:], string(ChainPEM(p.made.chain)), leaf.NotBefore, leaf.NotAfter).
+		Scan(&recorded)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errMoved
+	}
 	if err != nil {
 		return fmt.Errorf("record the certificate: %w", err)
 	}
