@@ -140,15 +140,9 @@ func (r *killing) drain(at int) drained {
 	})
 	r.persist(died, drainIt, draining(d.nodeID))
 	r.persist(died, releaseIt, releasing(reservation))
-	require.Eventually(r, func() bool {
-		r.revive(died)
-		return r.state(d.nodeID) == string(node.Drained)
-	}, 30*time.Second, 5*time.Millisecond, "%s does not come to its end", d.nodeID)
+	r.until(died, "the drain comes to its end", func() bool { return r.state(d.nodeID) == string(node.Drained) })
 	// The last answers are still on their way: the process may be killed in them too.
-	require.Eventually(r, func() bool {
-		r.revive(died)
-		return r.serve.ready()
-	}, 30*time.Second, 5*time.Millisecond)
+	r.until(died, "the server is ready", func() bool { return r.serve.ready() })
 	r.through.disarm()
 	r.revive(died)
 	return d
@@ -157,11 +151,30 @@ func (r *killing) drain(at int) drained {
 // persist asks until there is an answer.
 func (r *killing) persist(died <-chan struct{}, query string, variables any) {
 	r.Helper()
-	require.Eventually(r, func() bool {
-		r.revive(died)
+	r.until(died, "there is an answer", func() bool {
 		_, err := r.serve.ask(query, variables)
 		return err == nil
-	}, 30*time.Second, 5*time.Millisecond)
+	})
+}
+
+// until waits, and starts the process again whenever it was killed.
+func (r *killing) until(died <-chan struct{}, what string, holds func() bool) {
+	r.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	bound := time.NewTimer(2 * time.Minute)
+	defer bound.Stop()
+	for {
+		r.revive(died)
+		if holds() {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-bound.C:
+			require.Failf(r, "waited in vain", "until %s", what)
+		}
+	}
 }
 
 // revive starts the process again when it was killed.
