@@ -55,7 +55,7 @@ cp -r console/dist/. "$tmp/a/console/dist/"
     (cd console && npm run --silent build >/dev/null)
     tools/release.sh
 )
-cmp "$tmp/a/dist/SHA256SUMS" "$tmp/elsewhere/b/dist/SHA256SUMS" || fail "the same commit gave other bytes: $(diff "$tmp/a/dist/SHA256SUMS" "$tmp/elsewhere/b/dist/SHA256SUMS")"
+cmp "$tmp/a/dist/SHA256SUMS" "$tmp/elsewhere/b/dist/SHA256SUMS" || fail "the same commit gave other bytes (is console/dist of this commit? just console): $(diff "$tmp/a/dist/SHA256SUMS" "$tmp/elsewhere/b/dist/SHA256SUMS")"
 ok "the same commit gives the same bytes in another place, with another time zone, home and umask, its console built anew"
 
 dist=$tmp/a/dist

@@ -13,6 +13,7 @@ needs=(
     "/usr/lib/postgresql/15/bin/postgres|postgresql-15|the database on PostgreSQL 15"
     "swtpm|swtpm swtpm-tools|joins by TPM"
     "rpm|rpm|installing the packages"
+    "systemd-analyze|systemd|the units of the packages"
     "jq|jq|automation by a shell"
 )
 missing() {

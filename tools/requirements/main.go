@@ -5,7 +5,7 @@
 //	controls: TestDrain/B4 an empty node     a Go test of that package; the words after the slash stand in its test files
 //	e2e/main-job                             a script; with `: words`, these stand in it
 //
-// A deviation names its ADR by path, as adr/0007-….md. What is named has to exist, so a test that is renamed or removed shows here.
+// The id of a field case stands in the name of a test of those files, where just cases finds it. A deviation names its ADR by path, as adr/0007-….md. What is named has to exist, so a test that is renamed or removed shows here.
 package main
 
 import (
@@ -33,8 +33,9 @@ func main() {
 }
 
 var (
-	row = regexp.MustCompile(`^\|\s*((?:ON|NR)-\d+\.\d+|[A-I]\d+)\s*\|(.*)\|\s*$`)
-	adr = regexp.MustCompile(`adr/\d{4}-[a-z0-9-]+\.md`)
+	row    = regexp.MustCompile(`^\|\s*((?:ON|NR)-\d+\.\d+|[A-I]\d+)\s*\|(.*)\|\s*$`)
+	caseID = regexp.MustCompile(`^[A-I]\d+$`)
+	adr    = regexp.MustCompile(`adr/\d{4}-[a-z0-9-]+\.md`)
 )
 
 // check reads the document below root and counts its rows by status; the error joins everything that is wrong with it.
@@ -76,10 +77,16 @@ func check(root string) (map[string]int, error) {
 				fail("is shown, but names no test")
 				continue
 			}
+			named := !caseID.MatchString(id)
 			for ref := range strings.SplitSeq(evidence, ";") {
-				if err := exists(root, strings.Trim(strings.TrimSpace(ref), "`")); err != nil {
+				text, err := exists(root, strings.Trim(strings.TrimSpace(ref), "`"))
+				if err != nil {
 					fail("%w", err)
 				}
+				named = named || regexp.MustCompile(`(?:\b|Test)`+id+`(?:\b|[A-Z_])`).MatchString(text)
+			}
+			if !named {
+				fail("is shown by tests whose names don't hold its id, so just cases can't count it")
 			}
 		case "deviation":
 			named := adr.FindString(evidence)
@@ -103,28 +110,28 @@ func check(root string) (map[string]int, error) {
 	return counts, errors.Join(wrong...)
 }
 
-// exists says whether the tree has the test that a reference names.
-func exists(root, ref string) error {
+// exists says whether the tree has the test that a reference names, and gives the text of the files where it is.
+func exists(root, ref string) (string, error) {
 	path, name, named := strings.Cut(ref, ": ")
 	path = filepath.Join(root, filepath.FromSlash(path))
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("names %q, and there is no such path", ref)
+		return "", fmt.Errorf("names %q, and there is no such path", ref)
 	}
 	files := []string{path}
 	if info.IsDir() {
 		if files, err = filepath.Glob(filepath.Join(path, "*_test.go")); err != nil {
-			return err
+			return "", err
 		}
 		if !named {
-			return fmt.Errorf("names the folder %q and no test in it", ref)
+			return "", fmt.Errorf("names the folder %q and no test in it", ref)
 		}
 	}
 	var text strings.Builder
 	for _, file := range files {
 		body, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			return "", err
 		}
 		text.Write(body)
 	}
@@ -133,7 +140,7 @@ func exists(root, ref string) error {
 		test = "func " + test + "("
 	}
 	if !strings.Contains(text.String(), test) || !strings.Contains(text.String(), words) {
-		return fmt.Errorf("names %q, and there is no such test", ref)
+		return "", fmt.Errorf("names %q, and there is no such test", ref)
 	}
-	return nil
+	return text.String(), nil
 }

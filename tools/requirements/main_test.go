@@ -42,6 +42,7 @@ func TestGate(t *testing.T) { t.Run("B4 an empty node", nil) }`
 		"a deviation by decree":    {"| NR-1.1 | A sentence. | deviation | because |", "names no ADR"},
 		"another status":           {"| NR-1.1 | A sentence. | done | |", "status"},
 		"a cell too few":           {"| NR-1.1 | A sentence. | open |", "cells"},
+		"a case without its id":    {"| B5 | A sentence. | shown | node: TestGate |", "don't hold its id"},
 		"twice":                    {"| B1 | A sentence. | open | |\n| B1 | A sentence. | open | |", "twice"},
 		"no rows":                  {"nothing", "no rows"},
 	} {
@@ -52,7 +53,7 @@ func TestGate(t *testing.T) { t.Run("B4 an empty node", nil) }`
 				"docs/requirements.md": tc.row + "\n",
 				"docs/adr/0001-a.md":   "# A\n",
 				"node/gate_test.go":    tests,
-				"e2e/main-job":         "node.drained once within 2 s\n",
+				"e2e/main-job":         "B4 node.drained once within 2 s\n",
 			} {
 				path = filepath.Join(root, path)
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
