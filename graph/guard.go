@@ -230,6 +230,7 @@ func bodies(valid func([]byte) bool, next http.Handler) http.Handler {
 func streams(stopping context.Context, open *sync.WaitGroup, next http.Handler) http.Handler {
 	restart := fault.New(fault.Unavailable, fault.Details{"retryAfterMs": 1000}, "the server restarts; resume by your last cursor")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(withAddress(r.Context(), addressOf(r)))
 		socket, sse := r.Header.Get("Upgrade") != "", asksStream(r)
 		if socket || sse {
 			ctx, cancel := context.WithCancelCause(withLife(r.Context(), addressOf(r)))

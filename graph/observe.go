@@ -57,13 +57,15 @@ type observer struct {
 	log   *slog.Logger
 	// refusals bounds the warnings: whoever tries tokens must not fill the disk.
 	refusals *rate.Limiter
+	// tarpit holds up who is refused too often.
+	tarpit *tarpit
 }
 
 func newObserver(meter Meter, log *slog.Logger) *observer {
 	if meter == nil {
 		meter = nobody{}
 	}
-	return &observer{meter: meter, log: log, refusals: rate.NewLimiter(1, 20)}
+	return &observer{meter: meter, log: log, refusals: rate.NewLimiter(1, 20), tarpit: newTarpit()}
 }
 
 type observedKey struct{}
@@ -123,6 +125,9 @@ func (o *observer) refused(ctx context.Context, next graphql.ResponseHandler) *g
 	o.meter.Operation(kind, code, time.Since(op.Stats.OperationStart))
 	if kind == string(ast.Mutation) {
 		o.log.InfoContext(ctx, "mutation", "operation", fields(op), "code", code, "actor", nameOf(ctx))
+	}
+	if code != codeOK {
+		o.tarpit.hold(ctx, callerOf(ctx))
 	}
 	return r
 }

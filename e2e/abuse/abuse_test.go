@@ -132,8 +132,15 @@ func (v *victim) latency(n int) percentiles {
 // withstand lets an attack run, and holds what others and the memory suffer to bounds. The attack goes on until its context ends.
 func (v *victim) withstand(most int64, attack func(ctx context.Context)) {
 	v.Helper()
+	v.after(most, func() {}, attack)
+}
+
+// after is withstand with an attack that is prepared first.
+func (v *victim) after(most int64, prepare func(), attack func(ctx context.Context)) {
+	v.Helper()
 	calls := size(1000, 60)
 	before, rss := v.latency(calls), v.server.RSS()
+	prepare()
 	ctx, stop := context.WithCancel(v.Context())
 	defer stop()
 	var attacking sync.WaitGroup
