@@ -61,11 +61,11 @@ type observer struct {
 	tarpit *tarpit
 }
 
-func newObserver(meter Meter, log *slog.Logger) *observer {
+func newObserver(meter Meter, log *slog.Logger, refusedAtOnce int) *observer {
 	if meter == nil {
 		meter = nobody{}
 	}
-	return &observer{meter: meter, log: log, refusals: rate.NewLimiter(1, 20), tarpit: newTarpit()}
+	return &observer{meter: meter, log: log, refusals: rate.NewLimiter(1, 20), tarpit: newTarpit(refusedAtOnce)}
 }
 
 type observedKey struct{}

@@ -33,6 +33,8 @@ type Options struct {
 	Metrics http.Handler
 	// Meter counts; nil: nobody does.
 	Meter Meter
+	// RefusedAtOnce is how many operations that can't be run a caller may send in a row before each further refusal takes a second; 0: 100.
+	RefusedAtOnce int
 	// Sockets counts the open websockets, which http.Server does not wait for; nil: nobody waits.
 	Sockets *sync.WaitGroup
 	// Stopping ends when the process begins to stop: streams then end with a code that tells clients to come back.
@@ -50,7 +52,7 @@ func Handler(a *API, o Options) http.Handler {
 	if o.Sockets == nil {
 		o.Sockets = &sync.WaitGroup{}
 	}
-	seen := newObserver(o.Meter, a.Slog)
+	seen := newObserver(o.Meter, a.Slog, o.RefusedAtOnce)
 	mux := http.NewServeMux()
 	api := asked(authenticate(o.Hosts, a.Issuer, seen, bodies(isRequest, streams(o.Stopping, o.Sockets, operations(o.Stopping, o.Sockets, a, seen)))))
 	mux.Handle("/graphql", api)

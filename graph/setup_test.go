@@ -103,7 +103,7 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	hosts, err := graph.NewHosts(b.server.Listener.Addr(), "https://console.example.com")
 	require.NoError(t, err)
 	b.server.Config.Handler = graph.Handler(b.api, graph.Options{
-		Hosts: hosts, Console: http.NotFoundHandler(), Stopping: stopping, Ready: b.ready, Meter: &b.meter, Sockets: &b.sockets,
+		Hosts: hosts, Console: http.NotFoundHandler(), Stopping: stopping, Ready: b.ready, Meter: &b.meter, Sockets: &b.sockets, RefusedAtOnce: 1 << 20,
 		Jobs:    http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.URL.Path) }),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "bc_figures 1\n") }),
 	})

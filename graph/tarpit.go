@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -20,11 +21,16 @@ const (
 // tarpit makes callers wait who send one operation after another that can't be read, is invalid or asks for too much: finding that out costs what it
 // costs, and others must not pay for it. What can be run is never held up.
 type tarpit struct {
+	atOnce int
+
 	mu sync.Mutex
 	of map[string]*rate.Limiter
 }
 
-func newTarpit() *tarpit { return &tarpit{of: map[string]*rate.Limiter{}} }
+// newTarpit makes one; atOnce is how many refusals in a row cost nothing, 0 means the usual number.
+func newTarpit(atOnce int) *tarpit {
+	return &tarpit{atOnce: cmp.Or(atOnce, refusedAtOnce), of: map[string]*rate.Limiter{}}
+}
 
 // hold returns at once while the caller was refused seldom, and else after a while, or when ctx ends.
 func (t *tarpit) hold(ctx context.Context, caller string) {
@@ -47,7 +53,7 @@ func (t *tarpit) takes(caller string) bool {
 		if len(t.of) >= maxCallers {
 			clear(t.of) // all begin anew, which costs less than an unbounded map
 		}
-		l = rate.NewLimiter(refusedPerSecond, refusedAtOnce)
+		l = rate.NewLimiter(refusedPerSecond, t.atOnce)
 		t.of[caller] = l
 	}
 	return l.Allow()

@@ -11,7 +11,7 @@ import (
 func TestTarpit(t *testing.T) {
 	t.Parallel()
 	// Who is refused again and again waits for each further refusal; another caller, and one who leaves, doesn't.
-	p := newTarpit()
+	p := newTarpit(0)
 	began := time.Now()
 	for range refusedAtOnce {
 		p.hold(t.Context(), "a@1")
