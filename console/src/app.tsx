@@ -74,10 +74,14 @@ function Tenant({ viewer, signOut, tenant }: Context & { tenant: string | undefi
 	}, [tenant, first, navigate]);
 	const fleet = useMemo(() => (tenant ? new Fleet(tenant, openSocket()) : null), [tenant]);
 	useEffect(() => {
-		fleet?.open();
+		// The rows come first: how the fleet stands is counted when they are there, or are late.
+		const soon = setTimeout(() => fleet?.open(), 1_000);
+		const first = fleet?.onRead(() => fleet.open());
 		const off = onSignedIn(() => fleet?.socket.resume());
 		return () => {
 			off();
+			first?.();
+			clearTimeout(soon);
 			fleet?.close();
 			fleet?.socket.close();
 		};

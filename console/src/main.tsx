@@ -1,14 +1,13 @@
-import { createRoot } from "react-dom/client";
 import { takeSecret } from "./api/session";
-import { App } from "./app";
-import { askViewer } from "./boot";
+import { askEarly } from "./boot";
 import "./styles.css";
 
 // The secret leaves the address before anything else can read it.
 const secret = takeSecret(location, history);
-if (!secret) askViewer();
-const place = document.getElementById("root");
-if (place) createRoot(place).render(<App secret={secret} />);
+if (!secret) askEarly(location);
+
+// The rest is larger, and is on its way already: the page names it.
+void import("./start").then(({ start }) => start(secret));
 
 // A link opened in a tab that already shows the console changes the fragment alone.
 window.addEventListener("hashchange", () => {

@@ -35,6 +35,12 @@ await checks.check("first rows within 0.6 s", async () => {
 		});
 		await page.goto(at("/nodes"));
 		times.push(Math.round(await (await page.waitForFunction(() => window.firstRows)).jsonValue()));
+		if (process.env.TRACE)
+			console.log(
+				await page.evaluate(() =>
+					performance.getEntriesByType("resource").map((r) => `${Math.round(r.startTime)}-${Math.round(r.responseEnd)} ${r.name.replace(/.*\//, "")} ${r.transferSize}`).join("\n"),
+				),
+			);
 		await page.close();
 	}
 	const sorted = [...times].sort((x, y) => x - y);

@@ -33,6 +33,7 @@ export class Fleet {
 	#summaries: (() => void) | null = null;
 	#listeners = new Set<() => void>();
 	#changes = new Set<(before: NodeRow, after: NodeRow) => void>();
+	#reads = new Set<() => void>();
 	#mine = new Set<string>();
 	#lists = new Map<string, NodeList>();
 
@@ -80,6 +81,16 @@ export class Fleet {
 		this.#lists.set(`${place} ${key}`, list);
 		void list.refresh();
 		return list;
+	}
+
+	/** Told when a list has been read. */
+	onRead(listener: () => void): () => void {
+		this.#reads.add(listener);
+		return () => this.#reads.delete(listener);
+	}
+
+	tellRead(): void {
+		for (const tell of this.#reads) tell();
 	}
 
 	/** Takes in what a stream told of a node, and says what another hand changed of it. */

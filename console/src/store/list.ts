@@ -1,5 +1,6 @@
 import { type ApiError, asApiError, request } from "../api/client";
 import { CountSubscription, MembersSubscription, NodesQuery, RowsSubscription } from "../api/documents";
+import { firstPage, takeNodes } from "../boot";
 import type { NodeFilter, NodeOrder, NodesQuery as NodesData } from "../gql/graphql";
 import type { Fleet } from "./fleet";
 
@@ -24,7 +25,6 @@ type Page = { ids: string[]; asOf: string; off: (() => void) | null };
 
 type Change = { changed: { id: string }[]; removed: string[]; asOf: string };
 
-const firstPage = 60;
 const laterPage = 200;
 /** Rows on both sides of the screen that are kept live. */
 const margin = 30;
@@ -134,7 +134,7 @@ export class NodeList {
 	async #ask(first: number, after: string | null, signal?: AbortSignal): Promise<NodesData["nodes"]> {
 		const mark = this.#fleet.nodes.mark();
 		const variables = { tenantId: this.#fleet.tenantId, filter: this.#filter, orderBy: this.#order, first, after };
-		const { nodes: page } = await request(NodesQuery, variables, signal);
+		const { nodes: page } = await ((after === null && takeNodes(variables)) || request(NodesQuery, variables, signal));
 		for (const node of page.nodes) this.#fleet.nodes.merge(node, mark);
 		return page;
 	}
@@ -164,6 +164,7 @@ export class NodeList {
 			for (const change of meanwhile) this.#judge(change);
 			this.#follow();
 			this.#attend();
+			this.#fleet.tellRead();
 		} catch (e) {
 			if (reading.signal.aborted) throw e;
 			this.#meanwhile = null;
