@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -33,11 +32,16 @@ func (r *rig) bareOne(each int, nodeID string) side {
 
 // toggle cordons the node, or uncordons it.
 func (r *rig) toggle(ctx context.Context, nodeID string, on bool) error {
-	query := "mutation($i: NodeCordonInput!) { nodeCordon(input: $i) { changed cursor } }"
+	query, variables := toggling(nodeID, on)
+	return r.call(ctx, query, variables, nil)
+}
+
+func toggling(nodeID string, on bool) (query string, variables map[string]any) {
+	query = "mutation($i: NodeCordonInput!) { nodeCordon(input: $i) { changed cursor } }"
 	if !on {
 		query = "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed cursor } }"
 	}
-	return r.call(ctx, query, map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": nodeID, "reason": "bench"}}, nil)
+	return query, map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": nodeID, "reason": "bench"}}
 }
 
 // cordon measures from sending the mutation until a websocket subscriber in another process has the event.
@@ -54,27 +58,11 @@ func cordon(ctx context.Context, r *rig, s size) ([]Row, error) {
 	on := false
 	work := func(ctx context.Context) (time.Duration, error) {
 		on = !on
-		return until(ctx, seen, ids[0], func() error { return r.toggle(ctx, ids[0], on) })
+		query, variables := toggling(ids[0], on)
+		return r.until(ctx, seen, ids[0], query, variables)
 	}
 	row, err := pairs(ctx, "cordon", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, work)}, r.bareOne(s.each, ids[1]))
 	return []Row{row}, err
-}
-
-// until gives the time from the begin of an act until the node's event is there, and waits for the act's own end.
-func until(ctx context.Context, events <-chan string, nodeID string, act func() error) (time.Duration, error) {
-	began := time.Now()
-	ended := make(chan error, 1)
-	go func() { ended <- act() }()
-	if err := await(ctx, events, nodeID); err != nil {
-		select {
-		case failed := <-ended:
-			err = errors.Join(failed, err)
-		default:
-		}
-		return 0, err
-	}
-	took := time.Since(began)
-	return took, <-ended
 }
 
 // cordon16 measures how many mutations a second 16 clients get, each on a node of its own. The floor is the same changes as bare statements over 16

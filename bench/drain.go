@@ -17,14 +17,12 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 	}
 	defer end()
 	input := map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": ids[0]}}
-	start := func(ctx context.Context) error {
-		return r.call(ctx, "mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }", input, nil)
-	}
+	const start = "mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }"
 	uncordon := func(ctx context.Context) error {
 		return r.call(ctx, "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed } }", input, nil)
 	}
 	empty := func(ctx context.Context) (time.Duration, error) {
-		took, err := until(ctx, seen, ids[0], func() error { return start(ctx) })
+		took, err := r.until(ctx, seen, ids[0], start, input)
 		if err != nil {
 			return 0, err
 		}
@@ -37,13 +35,11 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 		if err := r.call(ctx, "mutation($i: ReservationCreateInput!) { reservationCreate(input: $i) { reservation { id } } }", input, &made); err != nil {
 			return 0, err
 		}
-		if err := start(ctx); err != nil {
+		if err := r.call(ctx, start, input, nil); err != nil {
 			return 0, err
 		}
-		took, err := until(ctx, seen, ids[0], func() error {
-			return r.call(ctx, "mutation($i: ReservationReleaseInput!) { reservationRelease(input: $i) { changed } }",
-				map[string]any{"i": map[string]any{"tenantId": tenant, "reservationId": made.ReservationCreate.Reservation.ID}}, nil)
-		})
+		took, err := r.until(ctx, seen, ids[0], "mutation($i: ReservationReleaseInput!) { reservationRelease(input: $i) { changed } }",
+			map[string]any{"i": map[string]any{"tenantId": tenant, "reservationId": made.ReservationCreate.Reservation.ID}})
 		if err != nil {
 			return 0, err
 		}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,7 +35,7 @@ type rig struct {
 	gateway  string
 	token    string
 	pool     *pgxpool.Pool
-	http     *http.Client
+	clients  chan *client // connections that nobody uses
 }
 
 const tenant = "default"
@@ -54,10 +52,7 @@ func start(ctx context.Context, program string) (_ *rig, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{
-		dir: dir, program: program,
-		http: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: connections}},
-	}
+	r := &rig{dir: dir, program: program, clients: make(chan *client, connections)}
 	defer func() {
 		if err != nil {
 			r.stop()
@@ -139,7 +134,7 @@ func (r *rig) ready(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	resp, err := r.http.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return false
 	}
@@ -148,6 +143,7 @@ func (r *rig) ready(ctx context.Context) bool {
 }
 
 func (r *rig) halt() {
+	r.hangUp()
 	if r.server != nil && r.server.Process != nil {
 		_ = r.server.Process.Signal(syscall.SIGTERM)
 		_ = r.server.Wait()
@@ -204,43 +200,6 @@ func (r *rig) nodes(ctx context.Context, n int) ([]string, error) {
 			from unnest($1::text[]) as x returning id)
 		insert into node_projection (tenant_id, node_id, relation) select $2, id, 'OWNER' from made`, ids, tenant)
 	return ids, err
-}
-
-// call runs a GraphQL operation.
-func (r *rig) call(ctx context.Context, query string, variables map[string]any, into any) error {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+r.token)
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Data   json.RawMessage
-		Errors []struct{ Message string }
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return fmt.Errorf("%s: %w", text, err)
-	}
-	if len(answer.Errors) > 0 {
-		return errors.New(answer.Errors[0].Message)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(answer.Data, into)
 }
 
 // message is one of graphql-transport-ws.

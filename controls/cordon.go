@@ -26,7 +26,7 @@ type Cordoned struct {
 
 func cordonControl(c Cordoning) node.Control {
 	return node.Control{
-		Name: "cordon", Action: iam.NodesCordon, Axes: node.AxisCordon,
+		Name: "cordon", Action: iam.NodesCordon, Axes: node.AxisCordon, Blind: node.AllParts,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return cordon(n, a, c) },
 	}
 }
@@ -73,7 +73,7 @@ func (u Uncordoning) check() error {
 
 func uncordonControl(u Uncordoning) node.Control {
 	return node.Control{
-		Name: "uncordon", Action: iam.NodesCordon, Axes: node.AxisCordon | node.AxisDrain,
+		Name: "uncordon", Action: iam.NodesCordon, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return uncordon(n, a, u) },
 	}
 }

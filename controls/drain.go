@@ -53,7 +53,7 @@ type Draining struct {
 // drainControl puts the drain's job in with jobs; only its decision is used where there are none.
 func drainControl(jobs *placement.Jobs, how Draining) node.Control {
 	return node.Control{
-		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain,
+		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how) },
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
 			if err := tx.Locks(db.LockRiver); err != nil {
@@ -99,7 +99,7 @@ func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
 
 func drainedControl(seen *emptiness) node.Control {
 	return node.Control{
-		Name: "drained", Axes: node.AxisDrain,
+		Name: "drained", Axes: node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			d := n.Running()
 			if d == nil || seen.held.Live > 0 {
@@ -153,7 +153,7 @@ func (c *Controls) endDrain(ctx context.Context, nodeID string) (emptiness, erro
 		// cordon after.
 		seen = emptiness{}
 		many := node.Many{
-			IDs: []string{nodeID}, Who: iam.System(DrainController), Read: func(b *pgx.Batch) { seen.queue(b, nodeID) },
+			IDs: []string{nodeID}, Who: iam.System(DrainController), Unshown: node.AllParts, Read: func(b *pgx.Batch) { seen.queue(b, nodeID) },
 		}
 		_, err := c.Nodes.ChangeManyTx(ctx, tx, many, drainedControl(&seen))
 		return err

@@ -50,6 +50,7 @@ type DB struct {
 	url    string
 	strict bool
 	log    *slog.Logger
+	turns  chan struct{} // taken for a final batch that moves the log's clock
 
 	mu       sync.RWMutex
 	onCommit []func(*Tx, Committed)
@@ -92,7 +93,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &DB{pool: pool, url: c.URL, strict: c.Strict, log: log}, nil
+	return &DB{pool: pool, url: c.URL, strict: c.Strict, log: log, turns: make(chan struct{}, turnsAtOnce)}, nil
 }
 
 const oldestServer = 150000

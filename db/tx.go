@@ -151,11 +151,16 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 	}
 	batch.Queue("commit")
 
+	end := func() {}
+	if tx.logs() {
+		end = tx.db.turn()
+	}
 	var done Committed
 	results := tx.SendBatch(ctx, batch)
 	reached, err := tx.readFinal(results, &done)
 	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing.
 	_ = results.Close()
+	end()
 	if err != nil {
 		return Committed{}, tx.commitError(err, reached)
 	}
@@ -165,6 +170,37 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 		tx.db.committed(tx, done)
 	}
 	return done, nil
+}
+
+// logs says that the final batch moves the log's clock.
+func (tx *Tx) logs() bool {
+	return slices.ContainsFunc(tx.final, func(d deferred) bool { return d.rank == RankLog })
+}
+
+const (
+	// turnsAtOnce is how many final batches of this process are at the clock row at once: one commits, and the next are there when it has. Any more would
+	// queue in PostgreSQL, where waiting for a row costs several times the CPU that it does here.
+	turnsAtOnce = 3
+	// turnBound is how long a transaction waits for its turn. It only paces: the row's lock is what orders commits, and one whose turn does not come, since
+	// those before it wait for something that it holds, goes on.
+	turnBound = 20 * time.Millisecond
+)
+
+// turn waits for a turn at the clock row, and gives what ends it.
+func (d *DB) turn() (end func()) {
+	select {
+	case d.turns <- struct{}{}:
+		return func() { <-d.turns }
+	default:
+	}
+	late := time.NewTimer(turnBound)
+	defer late.Stop()
+	select {
+	case d.turns <- struct{}{}:
+		return func() { <-d.turns }
+	case <-late.C:
+		return func() {}
+	}
 }
 
 // readFinal reads the answers to the final batch, and says whether it reached that to COMMIT.

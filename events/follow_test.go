@@ -102,6 +102,56 @@ func TestFollow(t *testing.T) {
 		nothing(t, f, cursor.Position)
 	})
 
+	t.Run("G1 64 racing writers, while more followers come and go than a writer nudges itself", func(t *testing.T) {
+		t.Parallel()
+		// The committing goroutines put their events into the ring, and hand over to the tail reader and back as the crowd grows and shrinks: order and
+		// number hold for one that was there all along, and for each that came later from where it came.
+		const writers, each, crowd = 64, 10, 80
+		d := dbtest.New(t)
+		l := running(t, d, events.Options{Ring: 256, Page: 64})
+		start := head(t, d)
+		f := follow(t, l, events.Filter{Tenant: "acme"}, &start)
+		var writing, passing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					if _, err := writeErr(t.Context(), d, entry("acme", fmt.Sprintf("node_%d", w), fmt.Sprintf("node.step-%d", i))); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		written := make(chan struct{})
+		go func() {
+			writing.Wait()
+			close(written)
+		}()
+		for range crowd {
+			passing.Go(func() {
+				for {
+					select {
+					case <-written:
+						return
+					default:
+					}
+					if err := someInOrder(t.Context(), l); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		perNode := map[string]int{}
+		for i := range int64(writers * each) {
+			e := next(t, f)
+			require.Equal(t, start.Position+1+i, e.Position)
+			require.Equal(t, fmt.Sprintf("node.step-%d", perNode[e.NodeID]), e.Type)
+			perNode[e.NodeID]++
+		}
+		passing.Wait()
+		nothing(t, f, start.Position+writers*each)
+	})
+
 	t.Run("one transaction's burst of 10,000", func(t *testing.T) {
 		t.Parallel()
 		// A live follower, one with an old cursor and one of a single node get all of a burst that is far bigger than ring and page.
@@ -176,6 +226,36 @@ func TestFollow(t *testing.T) {
 		}
 		readers.Wait()
 	})
+}
+
+// someInOrder follows from now for up to five events or a moment, and says whether there was a gap.
+func someInOrder(ctx context.Context, l *events.Log) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	f, err := l.Follow(ctx, events.Filter{Tenant: "acme"}, nil, &gate{})
+	if err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	defer f.Close()
+	at := f.Position().Position
+	for range 5 {
+		e, err := f.Next(ctx)
+		if err != nil {
+			return ignoreEnd(ctx, err)
+		}
+		if e.Position != at+1 {
+			return fmt.Errorf("event %d after %d", e.Position, at)
+		}
+		at = e.Position
+	}
+	return nil
+}
+
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 func TestFilter(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,11 +71,16 @@ type Log struct {
 	opts Options
 	log  *slog.Logger
 
-	wake chan struct{} // the tail reader should look now
-	told chan []*Event // what a transaction of this process just wrote: the tail reader need not read it back
-	// early is what was told before what stands between it and the tail, by its first position. It is the tail reader's alone.
+	wake    chan struct{} // the tail reader should look now
+	missing chan struct{} // something was told too early, and the tail reader should look if what is between does not come
+	told    chan []*Event // what transactions of this process wrote and leave to the tail reader to put into the ring
+	mark    chan struct{} // the other processes should be told
+
+	// turn is held by whoever puts events into the ring and announces them: the tail reader, or a goroutine that has committed. Followers hear of events in
+	// the log's order.
+	turn sync.Mutex
+	// early is what was told before what stands between it and the tail, by its first position. It goes with the turn.
 	early map[int64][]*Event
-	mark  chan struct{} // the other processes should be told
 
 	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
 	tail     atomic.Int64  // newest position in the ring
@@ -88,7 +94,7 @@ type Log struct {
 		all []func(*Event)
 	}
 
-	// The lock order is: followers, a follower's mu, ring.
+	// The lock order is: turn, followers, a follower's mu, ring.
 	followers index
 	ring      struct {
 		sync.RWMutex
@@ -110,21 +116,19 @@ func NewLog(d *db.DB, o Options) *Log {
 	o.defaults()
 	l := &Log{
 		db: d, opts: o, log: o.Log, born: time.Now(),
-		wake: make(chan struct{}, 1), told: make(chan []*Event, toldMost), early: map[int64][]*Event{}, mark: make(chan struct{}, 1), stop: make(chan struct{}),
+		wake: make(chan struct{}, 1), missing: make(chan struct{}, 1), told: make(chan []*Event, toldMost), early: map[int64][]*Event{},
+		mark: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.followers.init()
 	l.ring.slots = make([]*Event, o.Ring)
 	l.ring.oldest = 1
 	d.OnLogCommit(func(tx *db.Tx, c db.Committed) {
+		if c.Position > l.tail.Load() {
+			l.tell(written(tx, c))
+		}
 		signal(l.mark)
-		if c.Position <= l.tail.Load() {
-			return
-		}
-		select {
-		case l.told <- written(tx, c):
-		default:
-			signal(l.wake)
-		}
+		// The readers first: what the committing goroutine does next is its answer, which may take ten times as long as they do.
+		runtime.Gosched()
 	})
 	d.OnFault(NewMaintenance(d, o.Log).repair)
 	return l
@@ -313,6 +317,7 @@ func (l *Log) Stats() Stats {
 type index struct {
 	sync.RWMutex
 	by map[concern]map[*Follower]struct{}
+	n  int
 }
 
 type concern struct{ tenant, node string }
@@ -327,16 +332,27 @@ func (x *index) add(f *Follower) {
 		x.by[c] = map[*Follower]struct{}{}
 	}
 	x.by[c][f] = struct{}{}
+	x.n++
 }
 
 func (x *index) remove(f *Follower) {
 	x.Lock()
 	defer x.Unlock()
 	c := concern{f.want.Tenant, f.want.NodeID}
+	if _, there := x.by[c][f]; there {
+		x.n--
+	}
 	delete(x.by[c], f)
 	if len(x.by[c]) == 0 {
 		delete(x.by, c)
 	}
+}
+
+// count is how many followers there are.
+func (x *index) count() int {
+	x.RLock()
+	defer x.RUnlock()
+	return x.n
 }
 
 func (x *index) all(fn func(*Follower)) {

@@ -7,15 +7,44 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// toldMost is how many transactions of this process may wait for the tail reader; past it, the reader looks.
-const toldMost = 256
-
 const (
 	// earlyMost is how many transactions may wait for one that stands before them, and earlyWait how long: one of this process tells within
 	// microseconds of those after it.
 	earlyMost = 64
 	earlyWait = 500 * time.Microsecond
+	// crowd is how many followers a committing goroutine nudges itself. A larger crowd is the tail reader's to nudge: it would hold up the answer.
+	crowd = 64
+	// toldMost is how many transactions of this process may wait for the tail reader then; past it, the reader looks.
+	toldMost = 256
 )
+
+// tell takes what a transaction of this process wrote, from the goroutine that committed it: when it comes right after the tail, it is in the ring and its
+// followers are nudged when tell returns, and no other goroutine had to be woken for it.
+func (l *Log) tell(events []*Event) {
+	if l.followers.count() > crowd {
+		select {
+		case l.told <- events:
+		default:
+			signal(l.wake)
+		}
+		return
+	}
+	follows, waits := l.take(events)
+	switch {
+	case !follows:
+		signal(l.wake)
+	case waits:
+		signal(l.missing)
+	}
+}
+
+// take puts what was told into its place. It says whether it could, and whether something waits for what stands before it.
+func (l *Log) take(events []*Event) (follows, waits bool) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	follows = l.follows(events)
+	return follows, len(l.early) > 0
+}
 
 // readTail reads each new range of the log once, and puts it into the ring.
 func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
@@ -26,7 +55,6 @@ func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-		l.caughtUp()
 		if !whole {
 			continue
 		}
@@ -36,13 +64,14 @@ func (l *Log) readTail(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// listenIn takes what this process's transactions wrote, as long as it follows on the tail, and returns when the tail reader must look: something that
-// is missing between did not come at once, another process wrote, or a second has passed.
+// listenIn returns when the tail reader must look: what this process's transactions wrote does not follow on the tail and what is between did not come at
+// once, another process wrote, or a second has passed. Meanwhile it takes what the transactions leave to it.
 func (l *Log) listenIn(ctx context.Context, tick <-chan time.Time) error {
-	missing := time.NewTimer(earlyWait)
-	defer missing.Stop()
+	late := time.NewTimer(earlyWait)
+	defer late.Stop()
+	waiting := false
 	for {
-		waits := len(l.early) > 0
+		waits := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -50,24 +79,36 @@ func (l *Log) listenIn(ctx context.Context, tick <-chan time.Time) error {
 			return nil
 		case <-tick:
 			return nil
-		case <-missing.C:
-			if len(l.early) > 0 {
+		case <-late.C:
+			waiting = false
+			if l.waits() {
 				return nil
 			}
+		case <-l.missing:
+			waits = true
 		case events := <-l.told:
-			if !l.follows(events) {
+			var follows bool
+			if follows, waits = l.take(events); !follows {
 				return nil
 			}
 		}
-		if len(l.early) > 0 && !waits {
-			missing.Reset(earlyWait)
+		if waits && !waiting {
+			waiting = true
+			late.Reset(earlyWait)
 		}
 	}
 }
 
+// waits says whether something that was told waits for what stands before it.
+func (l *Log) waits() bool {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	return len(l.early) > 0
+}
+
 // follows puts events that were told into the ring when they come right after the tail. What the ring has already is passed over. Transactions that
 // commit at once tell in any order: what comes too early waits for what is between. It is false when the reader must look: too much waits, or the ring
-// is of another log.
+// is of another log. Whoever calls it has the turn.
 func (l *Log) follows(events []*Event) bool {
 	if len(events) == 0 {
 		return false
@@ -102,7 +143,7 @@ func (l *Log) follows(events []*Event) bool {
 	return true
 }
 
-// caughtUp takes what was told too early, and is in place after a look.
+// caughtUp takes what was told too early and is in place after a look. Whoever calls it has the turn.
 func (l *Log) caughtUp() {
 	tail := l.tail.Load()
 	for first, events := range l.early {
@@ -147,22 +188,22 @@ func (l *Log) announce(events []*Event) {
 // look reads one page after the tail, and says whether that was all.
 func (l *Log) look(ctx context.Context, conn *pgx.Conn) (whole bool, err error) {
 	l.ring.RLock()
-	started, at := l.ring.started, l.ring.at
+	from := place{started: l.ring.started, tail: l.tail.Load(), at: l.ring.at}
 	l.ring.RUnlock()
 	began := time.Since(l.born)
 	var p page
 	err = bounded(ctx, func(ctx context.Context) (err error) {
-		if !started {
+		if !from.started {
 			p, err = readPage(ctx, conn, clockPage, pgx.NamedArgs{})
 			return err
 		}
-		p, err = readPage(ctx, conn, tailPage, pgx.NamedArgs{"after": l.tail.Load(), "at": at, "limit": l.opts.Page})
+		p, err = readPage(ctx, conn, tailPage, pgx.NamedArgs{"after": from.tail, "at": from.at, "limit": l.opts.Page})
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	if l.take(p, started) {
+	if l.turnPage(p, from) {
 		l.log.WarnContext(ctx, "the log was replaced by another one or by an older state of itself; its readers begin anew", "head", p.Head.Position)
 	}
 	whole = l.tail.Load() >= p.Head.Position
@@ -172,19 +213,27 @@ func (l *Log) look(ctx context.Context, conn *pgx.Conn) (whole bool, err error) 
 	return whole, nil
 }
 
-// take puts a page into the ring and nudges the followers that it concerns. It says whether the log is no longer the one that the ring holds.
-func (l *Log) take(p page, started bool) (replaced bool) {
+// place is where the tail was when a page was asked for: transactions of this process may have moved it since.
+type place struct {
+	started bool
+	tail    int64
+	at      time.Time
+}
+
+// turnPage puts a page into the ring and nudges the followers that it concerns. It says whether the log is no longer the one that the ring holds.
+func (l *Log) turnPage(p page, from place) (replaced bool) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	defer l.caughtUp()
 	l.ring.Lock()
-	l.head.Store(p.Head.Position)
-	tail := l.tail.Load()
-	replaced = started && (p.Head.Epoch != l.ring.epoch || p.Head.Position < tail)
-	broken := !started || replaced
+	replaced = from.started && (p.Head.Epoch != l.ring.epoch || p.Head.Position < from.tail)
+	broken := !from.started || replaced
 	if !broken && len(p.events) < l.opts.Page {
 		// The page reaches up to the head. When events are missing in it, retention has passed the tail reader: it was away for months.
-		broken = tail+int64(len(p.events)) != p.Head.Position
+		broken = from.tail+int64(len(p.events)) != p.Head.Position
 	}
 	if !broken && len(p.events) > 0 {
-		broken = p.events[0].Position != tail+1
+		broken = p.events[0].Position != from.tail+1
 	}
 	if broken {
 		l.restart(p)
@@ -194,9 +243,11 @@ func (l *Log) take(p page, started bool) (replaced bool) {
 		l.nudged.Store(p.Head.Position)
 		return replaced
 	}
-	l.put(p.events)
+	l.head.Store(max(l.head.Load(), p.Head.Position))
+	fresh := p.events[min(int64(len(p.events)), l.tail.Load()-from.tail):]
+	l.put(fresh)
 	l.ring.Unlock()
-	l.announce(p.events)
+	l.announce(fresh)
 	return false
 }
 
@@ -205,4 +256,5 @@ func (l *Log) restart(p page) {
 	clear(l.ring.slots)
 	l.ring.started, l.ring.epoch, l.ring.at, l.ring.oldest = true, p.Head.Epoch, p.at, p.Head.Position+1
 	l.tail.Store(p.Head.Position)
+	l.head.Store(p.Head.Position)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
+
 	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
@@ -108,6 +110,9 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 	if e.Who, err = actor(ctx); err != nil {
 		return nil, err
 	}
+	if !selects(ctx, "node") {
+		e.Unshown = node.AllParts
+	}
 	done, err := verb(ctx, e)
 	if err != nil {
 		return nil, err
@@ -116,6 +121,16 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 		Node:    m.oneNode(e.Who, &node.View{Node: done.Node, Seer: e.TenantID, Full: true, Rights: done.Rights}),
 		Changed: done.Changed, Cursor: done.Cursor.String(), Warnings: done.Warnings,
 	}, nil
+}
+
+// selects says whether the answer to the mutation shows a field of its payload.
+func selects(ctx context.Context, name string) bool {
+	for _, f := range graphql.CollectFieldsCtx(ctx, []string{"NodePayload"}) {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.

@@ -121,14 +121,16 @@ type known struct {
 	relations []Relation
 }
 
+// knownSQL selects it. Its parameters are the token's id, the principal, the tenant and the node.
+const knownSQL = `
+	select exists (select from api_tokens where jti = $1 and revoked_at is null and expires_at > now()) as live,
+	       exists (select from tenants where id = $3) as tenant,
+	       array(select role from grants where principal = $2 and (tenant_id = $3 or tenant_id is null)) as roles,
+	       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation) as relations`
+
 func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, nodeID string) (known, error) {
 	var k known
-	err := q.QueryRow(ctx, `
-		select exists (select from api_tokens where jti = $1 and revoked_at is null and expires_at > now()),
-		       exists (select from tenants where id = $3),
-		       array(select role from grants where principal = $2 and (tenant_id = $3 or tenant_id is null)),
-		       array(select relation from node_projection where tenant_id = $3 and node_id = $4 order by relation)`,
-		who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.tenant, &k.roles, &k.relations)
+	err := q.QueryRow(ctx, knownSQL, who.TokenID, who.Name, tenant, nodeID).Scan(&k.live, &k.tenant, &k.roles, &k.relations)
 	if err != nil && db.Unanswered(err) {
 		return known{}, db.Unavailable(err)
 	}
@@ -142,12 +144,19 @@ func (a *Authority) known(ctx context.Context, q db.Querier, who Actor, tenant, 
 // that no longer counts, FORBIDDEN for a principal without any role in the tenant (whatever the node), NOT_FOUND for a node that the tenant does
 // not see, FORBIDDEN for an action that the principal does not hold.
 func (a *Authority) OnNode(ctx context.Context, q db.Querier, who Actor, action Action, tenant, nodeID string) (Sight, error) {
+	var k known
+	if !who.IsSystem() {
+		var err error
+		if k, err = a.known(ctx, q, who, tenant, nodeID); err != nil {
+			return Sight{}, err
+		}
+	}
+	return a.onNode(who, action, tenant, nodeID, k)
+}
+
+func (a *Authority) onNode(who Actor, action Action, tenant, nodeID string, k known) (Sight, error) {
 	if who.IsSystem() {
 		return Sight{Relations: []Relation{Owner}, Rights: Rights{authority: a, who: who, tenant: tenant}}, nil
-	}
-	k, err := a.known(ctx, q, who, tenant, nodeID)
-	if err != nil {
-		return Sight{}, err
 	}
 	if err := k.member(who, tenant); err != nil {
 		return Sight{}, err

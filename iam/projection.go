@@ -3,6 +3,8 @@ package iam
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,35 +37,66 @@ func WithdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation 
 	return nil
 }
 
-// AudienceSQL selects, by node id ($1, an array), who sees each node: node_id, full, reduced. Other rooms put it into a batch of theirs.
-const AudienceSQL = `
-	select node_id,
-	       coalesce(array_agg(distinct tenant_id) filter (where owned), '{}') as full,
-	       coalesce(array_agg(distinct tenant_id) filter (where not owned), '{}') as reduced
-	from (select node_id, tenant_id, bool_or(relation = 'OWNER') as owned
-	      from node_projection where node_id = any($1) group by node_id, tenant_id) as seen
-	group by node_id`
+// SeersSQL selects, by node id ($1, an array), who sees the nodes, and the database's time as it reads. There is one row at least, so that the time is
+// known of nodes that nobody sees. Other rooms put it into a batch of theirs.
+const SeersSQL = `
+	select clock.now, p.node_id, p.tenant_id, p.relation
+	from (select clock_timestamp() as now offset 0) as clock left join node_projection p on p.node_id = any($1)`
 
-// ScanAudiences reads what AudienceSQL gives.
-func ScanAudiences(rows pgx.Rows) (map[string]events.Audience, error) {
-	out := map[string]events.Audience{}
-	var nodeID string
-	var a events.Audience
-	_, err := pgx.ForEachRow(rows, []any{&nodeID, &a.Full, &a.Reduced}, func() error {
-		out[nodeID] = events.Audience{Full: a.Full, Reduced: a.Reduced}
-		a = events.Audience{}
+// Seers is what SeersSQL gives.
+type Seers struct {
+	// Now is the database's time as it read.
+	Now time.Time
+	// Audiences are who sees each node; a node that nobody sees is not in it.
+	Audiences map[string]events.Audience
+}
+
+// Read reads the rows.
+func (s *Seers) Read(rows pgx.Rows) error {
+	s.Audiences = map[string]events.Audience{}
+	var nodeID, tenant *string
+	var relation *Relation
+	_, err := pgx.ForEachRow(rows, []any{&s.Now, &nodeID, &tenant, &relation}, func() error {
+		if nodeID == nil {
+			return nil
+		}
+		a, ok := s.Audiences[*nodeID]
+		if !ok {
+			a = events.Audience{Full: []string{}, Reduced: []string{}}
+		}
+		s.Audiences[*nodeID] = see(a, *tenant, *relation == Owner)
 		return nil
 	})
-	return out, err
+	for _, a := range s.Audiences {
+		slices.Sort(a.Full)
+		slices.Sort(a.Reduced)
+	}
+	return err
+}
+
+// see adds what one row says. A tenant has a row for each relation, and the owner sees the whole whatever else it is.
+func see(a events.Audience, tenant string, owner bool) events.Audience {
+	switch {
+	case owner && !slices.Contains(a.Full, tenant):
+		a.Full = append(a.Full, tenant)
+		a.Reduced = slices.DeleteFunc(a.Reduced, func(t string) bool { return t == tenant })
+	case !owner && !slices.Contains(a.Full, tenant) && !slices.Contains(a.Reduced, tenant):
+		a.Reduced = append(a.Reduced, tenant)
+	}
+	return a
 }
 
 // Audiences gives who sees each of the nodes now.
 func Audiences(ctx context.Context, q db.Querier, nodeIDs []string) (map[string]events.Audience, error) {
-	rows, err := q.Query(ctx, AudienceSQL, nodeIDs)
+	rows, err := q.Query(ctx, SeersSQL, nodeIDs)
 	if err != nil {
 		return nil, fmt.Errorf("read who sees the nodes: %w", err)
 	}
-	return ScanAudiences(rows)
+	var s Seers
+	if err := s.Read(rows); err != nil {
+		return nil, fmt.Errorf("read who sees the nodes: %w", err)
+	}
+	return s.Audiences, nil
 }
 
 // ForgetNodeTx takes the node out of every tenant's projection.

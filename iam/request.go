@@ -9,6 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
@@ -50,23 +53,38 @@ func NewRequest(who Actor, requestID, operation string, input any) (Request, err
 	return Request{ID: requestID, hash: sum[:], who: who.Name}, nil
 }
 
-// Once acts at most once for a request id, in one transaction: act happens, or, when it has happened before, again reads what the answer shows, and the
-// answer is the first one's. A change's cursor is its own; of what changed nothing it is the head. Both functions may run several times, since the
-// transaction is tried again after a deadlock. The same id for something else is INVALID_INPUT.
+// Steps are what is done under a request id, in one transaction. They may run several times, since it is tried again after a deadlock.
+type Steps struct {
+	// First, if there is one, adds to the transaction's first batch, in which the id is claimed before it: what is locked and read there costs no round
+	// trip of its own. The functions of its queries are called before the claim is looked at, and their error ends the transaction.
+	First func(tx *db.Tx, b *pgx.Batch) error
+	// Act does it.
+	Act func(ctx context.Context, tx *db.Tx) (Answer, error)
+	// Again reads what the answer shows where it has happened before.
+	Again func(ctx context.Context, tx *db.Tx, a Answer) error
+}
+
+// Once is Perform for what begins with its own statements.
 func (r Request) Once(ctx context.Context, d *db.DB,
 	act func(ctx context.Context, tx *db.Tx) (Answer, error), again func(ctx context.Context, tx *db.Tx, a Answer) error,
 ) (Answer, error) {
+	return r.Perform(ctx, d, Steps{Act: act, Again: again})
+}
+
+// Perform acts at most once for a request id, in one transaction: the act happens, or, when it has happened before, the answer is the first one's. A
+// change's cursor is its own; of what changed nothing it is the head. The same id for something else is INVALID_INPUT.
+func (r Request) Perform(ctx context.Context, d *db.DB, s Steps) (Answer, error) {
 	var out Answer
 	done, err := d.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		before, err := r.claimTx(ctx, tx)
+		before, err := r.begin(ctx, tx, s.First)
 		if err != nil {
 			return err
 		}
 		if before != nil {
 			out = *before
-			return again(ctx, tx, out)
+			return s.Again(ctx, tx, out)
 		}
-		if out, err = act(ctx, tx); err != nil {
+		if out, err = s.Act(ctx, tx); err != nil {
 			return err
 		}
 		if !out.Changed {
@@ -86,34 +104,59 @@ func (r Request) Once(ctx context.Context, d *db.DB,
 	return out, nil
 }
 
-// claimTx takes the request id with the first statement of the transaction, or gives the answer of what has happened under it.
-func (r Request) claimTx(ctx context.Context, tx *db.Tx) (*Answer, error) {
-	if r.ID == "" {
-		return nil, nil //nolint:nilnil // no request id: nothing to repeat, nothing wrong
+// begin sends the transaction's first batch: it claims the request id, and then does what comes first. It gives the answer of what has happened under
+// the id before.
+func (r Request) begin(ctx context.Context, tx *db.Tx, first func(*db.Tx, *pgx.Batch) error) (*Answer, error) {
+	b := &pgx.Batch{}
+	var c claim
+	if r.ID != "" {
+		if err := tx.Locks(db.LockRequest); err != nil {
+			return nil, err
+		}
+		r.queueClaim(b, &c)
 	}
-	if err := tx.Locks(db.LockRequest); err != nil {
-		return nil, err
+	if first != nil {
+		if err := first(tx, b); err != nil {
+			return nil, err
+		}
 	}
-	tag, err := tx.Exec(ctx, `insert into requests (principal, id, hash) values ($1, $2, $3) on conflict do nothing`, r.who, r.ID, r.hash)
-	if err != nil {
-		return nil, fmt.Errorf("claim the request id: %w", err)
+	if b.Len() == 0 {
+		return nil, nil //nolint:nilnil // nothing to repeat, nothing to read
 	}
-	if tag.RowsAffected() == 1 {
-		return nil, nil //nolint:nilnil // claimed: it happens now
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		if fault.CodeOf(err) != fault.Internal {
+			return nil, err // a refusal, in its own words
+		}
+		return nil, fmt.Errorf("begin: %w", err)
 	}
-	var same bool
-	var a Answer
-	err = tx.QueryRow(ctx, `
-		select hash = $3, coalesce(changed, false), made, coalesce(epoch, 0), coalesce(position, 0)
-		from requests where principal = $1 and id = $2`, r.who, r.ID, r.hash).
-		Scan(&same, &a.Changed, &a.Made, &a.Cursor.Epoch, &a.Cursor.Position)
-	if err != nil {
-		return nil, fmt.Errorf("read the request's answer: %w", err)
-	}
-	if !same {
+	switch {
+	case r.ID == "" || c.fresh:
+		return nil, nil //nolint:nilnil // it happens now
+	case !c.same:
 		return nil, fault.Invalid("requestId", "was used before for something else; choose a new one", 0)
 	}
-	return &a, nil
+	return &c.before, nil
+}
+
+// claim is what became of a request id.
+type claim struct {
+	fresh  bool // nobody had it
+	same   bool // it was used for this very request
+	before Answer
+}
+
+// queueClaim takes the id, or waits for whoever is using it; the second statement reads the row as it is then.
+func (r Request) queueClaim(b *pgx.Batch, c *claim) {
+	b.Queue(`insert into requests (principal, id, hash) values ($1, $2, $3) on conflict do nothing`, r.who, r.ID, r.hash).Exec(func(tag pgconn.CommandTag) error {
+		c.fresh = tag.RowsAffected() == 1
+		return nil
+	})
+	b.Queue(`
+		select hash = $3, coalesce(changed, false), made, coalesce(epoch, 0), coalesce(position, 0)
+		from requests where principal = $1 and id = $2`, r.who, r.ID, r.hash).QueryRow(func(row pgx.Row) error {
+		a := &c.before
+		return row.Scan(&c.same, &a.Changed, &a.Made, &a.Cursor.Epoch, &a.Cursor.Position)
+	})
 }
 
 // store keeps the answer. The cursor of a change comes with the final batch.

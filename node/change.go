@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,20 @@ type Fact struct {
 // database, no clock. A fault leaves everything as it was.
 type Decide func(n *Node, a Act) (*Fact, error)
 
+// Parts are what of a node is not in its own row, and is read only where it is needed.
+type Parts uint8
+
+// The parts.
+const (
+	PartReasons Parts = 1 << iota
+	PartLabels
+	PartDrain
+
+	AllParts = PartReasons | PartLabels | PartDrain
+)
+
+func (p Parts) has(part Parts) bool { return p&part != 0 }
+
 // Control is one thing that can be done to a node.
 type Control struct {
 	// Name is the control's, like cordon.
@@ -46,6 +61,8 @@ type Control struct {
 	Action iam.Action
 	// Axes are the only ones that the control may move; moving another is a defect and commits nothing.
 	Axes Axes
+	// Blind are the parts of the node that the decision neither looks at nor moves; they need not be read for it.
+	Blind Parts
 	// Decide is the rule.
 	Decide Decide
 	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
@@ -63,6 +80,8 @@ type Edit struct {
 	Reason string
 	// RequestID makes a repeat within a day harmless; empty for none.
 	RequestID string
+	// Unshown are the parts of the node that nobody will look at in the answer.
+	Unshown Parts `json:"-"`
 	// Args are the control's own arguments, which a request id is tied to.
 	Args any `json:",omitempty"`
 }
@@ -86,7 +105,9 @@ type Store struct {
 	Authority *iam.Authority
 }
 
-// Change is the one write path of a node: check the input; sight and action, without a lock; lock; deleted again; version; decide; save; event; commit.
+// Change is the one write path of a node: check the input; sight and action; lock; deleted again; version; decide; save; event; commit. The decision's
+// reading and the lock are one statement, whose condition is sight: who does not see the node never holds it. Whoever sees it and lacks the action is
+// refused before anything else is looked at, and the lock goes with the transaction.
 //
 // Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT { expected, actual, by, at }, and what the decision refuses with.
 func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) {
@@ -97,44 +118,80 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	if err != nil {
 		return Changed{}, err
 	}
-	sight, err := s.Authority.OnNode(ctx, s.DB.Pool(), e.Who, c.Action, e.TenantID, e.NodeID)
-	if err != nil {
-		return Changed{}, err
-	}
-	var node *Node
-	read := func(ctx context.Context, tx *db.Tx) (locked, error) {
-		got, err := lock(ctx, tx, []string{e.NodeID}, false, nil)
-		if err != nil {
-			return got, err
-		}
-		if len(got.nodes) == 0 || got.nodes[0].DeletedAt != nil {
-			return got, iam.NoSuchNode(e.NodeID)
-		}
-		node = got.nodes[0]
-		return got, nil
-	}
-	did, err := request.Once(ctx, s.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
-		got, err := read(ctx, tx)
-		if err != nil {
-			return iam.Answer{}, err
-		}
-		if err := e.CheckVersion(node); err != nil {
-			return iam.Answer{}, err
-		}
-		changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
-		if err != nil || len(changed) == 0 {
-			return iam.Answer{}, err
-		}
-		node = changed[0]
-		return iam.Answer{Changed: true}, nil
-	}, func(ctx context.Context, tx *db.Tx, _ iam.Answer) error {
-		_, err := read(ctx, tx)
-		return err
+	question := s.Authority.Ask(e.Who, c.Action, e.TenantID, e.NodeID)
+	var got locked
+	var sight iam.Sight
+	answered := false
+	done := Changed{}
+	did, err := request.Perform(ctx, s.DB, iam.Steps{
+		First: func(tx *db.Tx, b *pgx.Batch) error {
+			got = locked{}
+			return s.first(tx, b, &got, question, e.NodeID, AllParts&^(c.Blind&e.Unshown), func() (err error) {
+				sight, err = question.Answer()
+				answered = !errors.Is(err, iam.ErrUnseen)
+				return err
+			})
+		},
+		Act: func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
+			if err := got.live(e.NodeID); err != nil {
+				return iam.Answer{}, err
+			}
+			done.Node = got.nodes[0]
+			if err := e.CheckVersion(done.Node); err != nil {
+				return iam.Answer{}, err
+			}
+			changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
+			if err != nil || len(changed) == 0 {
+				return iam.Answer{}, err
+			}
+			done.Node = changed[0]
+			return iam.Answer{Changed: true}, nil
+		},
+		Again: func(context.Context, *db.Tx, iam.Answer) error {
+			if err := got.live(e.NodeID); err != nil {
+				return err
+			}
+			done.Node = got.nodes[0]
+			return nil
+		},
 	})
 	if err != nil {
+		if answered {
+			return Changed{}, err
+		}
+		// The node is not seen, or it or the request stayed with others for too long: who may not act is to hear that, and not of them.
+		_, refused := s.Authority.OnNode(ctx, s.DB.Pool(), e.Who, c.Action, e.TenantID, e.NodeID)
+		switch {
+		case refused != nil:
+			return Changed{}, refused
+		case errors.Is(err, iam.ErrUnseen):
+			return Changed{}, iam.NoSuchNode(e.NodeID) // it was, when it was asked
+		}
 		return Changed{}, err
 	}
-	return Changed{Node: node, Rights: sight.Rights, Changed: did.Changed, Cursor: did.Cursor}, nil
+	done.Rights, done.Changed, done.Cursor = sight.Rights, did.Changed, did.Cursor
+	return done, nil
+}
+
+// first queues the decision and the lock.
+func (s *Store) first(tx *db.Tx, b *pgx.Batch, got *locked, q *iam.Question, nodeID string, parts Parts, answer func() error) error {
+	if err := tx.Locks(db.LockNode); err != nil {
+		return err
+	}
+	if q.OfSystem() {
+		got.queueLock(b, []string{nodeID}, false, parts)
+		return answer()
+	}
+	got.queueLockFor(b, q, nodeID, parts, answer)
+	return nil
+}
+
+// live says that the one node that was to be locked is there and not deleted.
+func (l *locked) live(nodeID string) error {
+	if len(l.nodes) == 0 || l.nodes[0].DeletedAt != nil {
+		return iam.NoSuchNode(nodeID)
+	}
+	return nil
 }
 
 // Check says whether the call can be read: INVALID_INPUT naming the argument.
@@ -171,6 +228,8 @@ type Many struct {
 	RequestID string
 	// Read, if there is one, adds what the decision needs to the batch that locks: it is read after the locks were got, in the same round trip.
 	Read func(b *pgx.Batch)
+	// Unshown are the parts of the nodes that nobody will look at.
+	Unshown Parts
 }
 
 // ChangeManyTx applies one decision to many nodes inside a transaction of the caller: locked in the order of their ids, saved by sets, one event
@@ -178,7 +237,7 @@ type Many struct {
 func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) ([]*Node, error) {
 	ids := slices.Clone(m.IDs)
 	slices.Sort(ids)
-	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked, m.Read)
+	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked, AllParts&^(c.Blind&m.Unshown), m.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +247,7 @@ func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) 
 
 // apply decides, saves and appends for nodes that are locked.
 func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor, reason, requestID string) ([]*Node, error) {
-	act := Act{Who: who, Reason: reason, Now: got.now}
+	act := Act{Who: who, Reason: reason, Now: got.seers.Now}
 	var changes []change
 	var facts []*Fact
 	for _, before := range got.nodes {
@@ -230,7 +289,7 @@ func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor,
 		}
 		err := events.Append(tx, events.Entry{
 			Type: f.Type, TenantID: n.TenantID, NodeID: n.ID, Actor: who.Name, Reason: eventReason, RequestID: requestID, Data: f.Data,
-			Audience: got.audiences[n.ID].With(f.Guests),
+			Audience: got.seers.Audiences[n.ID].With(f.Guests),
 		})
 		if err != nil {
 			return nil, err

@@ -67,14 +67,14 @@ type Locked struct {
 // LockTx locks nodes in the order of their ids and loads them: for verbs that do not change the node but must not race with what does, like a
 // booking with a drain. A node that is absent or deleted is not in the answer.
 func LockTx(ctx context.Context, tx *db.Tx, ids ...string) (map[string]Locked, error) {
-	got, err := lock(ctx, tx, ids, false, nil)
+	got, err := lock(ctx, tx, ids, false, AllParts, nil)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]Locked, len(got.nodes))
 	for _, n := range got.nodes {
 		if n.DeletedAt == nil {
-			out[n.ID] = Locked{Node: n, Audience: got.audiences[n.ID], Now: got.now}
+			out[n.ID] = Locked{Node: n, Audience: got.seers.Audiences[n.ID], Now: got.seers.Now}
 		}
 	}
 	return out, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
 )
 
@@ -20,28 +19,43 @@ const columns = `n.id, n.key, n.owner_tenant_id, n.pool_id, n.hostname, n.versio
 	n.credential_since, n.changed_by, n.changed_at, n.created_at, n.deleted_at,
 	n.cordon_until, coalesce(n.cordon_until <= clock_timestamp(), false), coalesce(n.acceptance_run, ''), n.adopted_at`
 
+// nodeRow is a row of columns as it comes.
+type nodeRow struct {
+	n                                                    Node
+	failurePhase, failureMessage, cordonReason, cordonBy *string
+	failureAt, cordonAt, cordonUntil                     *time.Time
+	overdue                                              bool
+}
+
+// into are the destinations of columns.
+func (r *nodeRow) into() []any {
+	n := &r.n
+	return []any{
+		&n.ID, &n.Key, &n.TenantID, &n.PoolID, &n.Hostname, &n.Version, &n.ProvisionState, &r.failurePhase, &r.failureMessage, &r.failureAt,
+		&r.cordonReason, &r.cordonBy, &r.cordonAt, &n.Maintenance, &n.Connectivity, &n.ConnectivitySince, &n.IdentityGeneration, &n.Credential,
+		&n.CredentialSince, &n.ChangedBy, &n.ChangedAt, &n.CreatedAt, &n.DeletedAt,
+		&r.cordonUntil, &r.overdue, &n.AcceptanceRun, &n.AdoptedAt,
+	}
+}
+
+func (r *nodeRow) node() *Node {
+	n := &r.n
+	if r.failurePhase != nil {
+		n.Failure = &Failure{Phase: *r.failurePhase, Message: deref(r.failureMessage), At: deref(r.failureAt)}
+	}
+	if r.cordonAt != nil {
+		n.Cordon = &Cordon{Reason: Text(deref(r.cordonReason)), By: deref(r.cordonBy), At: *r.cordonAt, Until: r.cordonUntil, Overdue: r.overdue}
+	}
+	return n
+}
+
 // scan reads one row of columns; more destinations may follow.
 func scan(row pgx.CollectableRow, more ...any) (*Node, error) {
-	var n Node
-	var failurePhase, failureMessage, cordonReason, cordonBy *string
-	var failureAt, cordonAt, cordonUntil *time.Time
-	var overdue bool
-	err := row.Scan(append([]any{
-		&n.ID, &n.Key, &n.TenantID, &n.PoolID, &n.Hostname, &n.Version, &n.ProvisionState, &failurePhase, &failureMessage, &failureAt,
-		&cordonReason, &cordonBy, &cordonAt, &n.Maintenance, &n.Connectivity, &n.ConnectivitySince, &n.IdentityGeneration, &n.Credential,
-		&n.CredentialSince, &n.ChangedBy, &n.ChangedAt, &n.CreatedAt, &n.DeletedAt,
-		&cordonUntil, &overdue, &n.AcceptanceRun, &n.AdoptedAt,
-	}, more...)...)
-	if err != nil {
+	var r nodeRow
+	if err := row.Scan(append(r.into(), more...)...); err != nil {
 		return nil, err
 	}
-	if failurePhase != nil {
-		n.Failure = &Failure{Phase: *failurePhase, Message: deref(failureMessage), At: deref(failureAt)}
-	}
-	if cordonAt != nil {
-		n.Cordon = &Cordon{Reason: Text(deref(cordonReason)), By: deref(cordonBy), At: *cordonAt, Until: cordonUntil, Overdue: overdue}
-	}
-	return &n, nil
+	return r.node(), nil
 }
 
 func deref[T any](p *T) T {
@@ -52,139 +66,153 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// parts are the queries that fill a node's lists, by node id ($1, an array). queueParts and readParts run them in that order.
-const (
-	reasonsSQL = `select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
-		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`
-	labelsSQL = `select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`
-	drainsSQL = `select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`
-)
+// byID is a statement that looks for ids by "= any($1)". For a single one it asks by "= $1": how long an array is PostgreSQL can't know ahead, so it would
+// plan many of these statements anew each time, which costs more than they do.
+type byID struct{ many, one string }
+
+func lookingFor(sql string) byID { return byID{sql, strings.Replace(sql, "= any($1)", "= $1", 1)} }
+
+func (s byID) queue(b *pgx.Batch, ids []string) *pgx.QueuedQuery {
+	if len(ids) == 1 {
+		return b.Queue(s.one, ids[0])
+	}
+	return b.Queue(s.many, ids)
+}
 
 // drainColumns are a drain's, in the order of Drain's fields.
 const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node,
 	deadline, coalesce(state = 'DRAINING' and deadline <= clock_timestamp(), false)`
 
-func queueParts(b *pgx.Batch, ids []string) {
-	queueByID(b, reasonsSQL, ids)
-	queueByID(b, labelsSQL, ids)
-	queueByID(b, drainsSQL, ids)
-}
+// The statements of a lock, in their order. What fills a node's lists is read after its row was got.
+var (
+	lockByID     = lookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update")
+	lockFreeByID = lookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update skip locked")
+	reasonsByID  = lookingFor(`select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
+		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`)
+	labelsByID = lookingFor(`select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`)
+	drainsByID = lookingFor(`select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`)
+	seersByID  = lookingFor(iam.SeersSQL)
+)
 
-// queueByID queues a statement that looks for ids by "= any($1)". For a single one it asks by "= $1": how long an array is PostgreSQL can't know
-// ahead, so it would plan many of these statements anew each time, which costs more than they do.
-func queueByID(b *pgx.Batch, sql string, ids []string) {
-	if len(ids) == 1 {
-		b.Queue(strings.Replace(sql, "= any($1)", "= $1", 1), ids[0])
-		return
-	}
-	b.Queue(sql, ids)
-}
+// lockForSQL locks one node for a caller that sees it, and reads in the same row what the caller may do.
+const lockForSQL = "select " + iam.QuestionColumns + ", n.* from " + iam.QuestionSQL + `
+	left join lateral (select ` + columns + " from nodes n where n.id = $4 and " + iam.SeesSQL + " for no key update) as n on true"
 
-func readParts(results pgx.BatchResults, nodes map[string]*Node) error {
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	var id string
-	var r Reason
-	_, err = pgx.ForEachRow(rows, []any{&id, &r.Name, &r.Owner, &r.By, &r.Message, &r.Since}, func() error {
-		if n := nodes[id]; n != nil {
-			n.Reasons = append(n.Reasons, r)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if rows, err = results.Query(); err != nil {
-		return err
-	}
-	var l Label
-	_, err = pgx.ForEachRow(rows, []any{&id, &l.Key, &l.Value, &l.Source}, func() error {
-		if n := nodes[id]; n != nil {
-			n.Labels = append(n.Labels, l)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if rows, err = results.Query(); err != nil {
-		return err
-	}
-	drains, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drain])
-	if err != nil {
-		return err
-	}
-	for _, d := range drains {
-		if n := nodes[d.NodeID]; n != nil {
-			n.LastDrain = &d
-		}
-	}
-	return nil
-}
-
-// locked is what lock gives: the nodes in the order of their ids, who sees them, and the database's time after the last lock was got.
+// locked is what a lock gives: the nodes in the order of their ids, who sees them, and the database's time after the last lock was got.
 type locked struct {
-	nodes     []*Node
-	audiences map[string]events.Audience
-	now       time.Time
+	nodes []*Node
+	seers iam.Seers
+	byID  map[string]*Node
 }
 
-// lock locks and loads nodes in one round trip, in the order of their ids. With skip, those that others hold are left out. more, if there is one, adds
-// reads whose results are taken by their own functions.
-func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool, more func(*pgx.Batch)) (locked, error) {
+// find gives a node that was locked, or nil.
+func (l *locked) find(id string) *Node {
+	if l.byID == nil {
+		l.byID = make(map[string]*Node, len(l.nodes))
+		for _, n := range l.nodes {
+			l.byID[n.ID] = n
+		}
+	}
+	return l.byID[id]
+}
+
+// queueLock adds the lock of nodes to a batch, and what is read of them. With skip, those that others hold are left out.
+func (l *locked) queueLock(b *pgx.Batch, ids []string, skip bool, parts Parts) {
+	statement := lockByID
+	if skip {
+		statement = lockFreeByID
+	}
+	statement.queue(b, ids).Query(func(rows pgx.Rows) (err error) {
+		l.nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
+		return err
+	})
+	l.queueParts(b, ids, parts)
+}
+
+// queueLockFor adds the lock of one node for a caller. Its answer is given before anything else that the batch read is looked at; a caller who does not
+// see the node has not locked it.
+func (l *locked) queueLockFor(b *pgx.Batch, q *iam.Question, nodeID string, parts Parts, answer func() error) {
+	b.Queue(lockForSQL, q.Args()...).Query(func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			known := q.Into()
+			var r nodeRow
+			into := r.into()
+			found := row.RawValues()[len(known)] != nil
+			if !found {
+				clear(into)
+			}
+			err := row.Scan(append(known, into...)...)
+			if found && err == nil {
+				l.nodes = []*Node{r.node()}
+			}
+			return struct{}{}, err
+		})
+		if err != nil {
+			return err
+		}
+		return answer()
+	})
+	l.queueParts(b, []string{nodeID}, parts)
+}
+
+// queueParts adds what is read of nodes that are locked: who sees them, the time, and their lists.
+func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
+	seersByID.queue(b, ids).Query(l.seers.Read)
+	if parts.has(PartReasons) {
+		reasonsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+			var id string
+			var r Reason
+			_, err := pgx.ForEachRow(rows, []any{&id, &r.Name, &r.Owner, &r.By, &r.Message, &r.Since}, func() error {
+				if n := l.find(id); n != nil {
+					n.Reasons = append(n.Reasons, r)
+				}
+				return nil
+			})
+			return err
+		})
+	}
+	if parts.has(PartLabels) {
+		labelsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+			var id string
+			var a Label
+			_, err := pgx.ForEachRow(rows, []any{&id, &a.Key, &a.Value, &a.Source}, func() error {
+				if n := l.find(id); n != nil {
+					n.Labels = append(n.Labels, a)
+				}
+				return nil
+			})
+			return err
+		})
+	}
+	if parts.has(PartDrain) {
+		drainsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+			drains, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drain])
+			for _, d := range drains {
+				if n := l.find(d.NodeID); n != nil {
+					n.LastDrain = &d
+				}
+			}
+			return err
+		})
+	}
+}
+
+// lock locks and loads nodes in one round trip, in the order of their ids. more, if there is one, adds reads whose results are taken by their own
+// functions.
+func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool, parts Parts, more func(*pgx.Batch)) (locked, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return locked{}, err
 	}
-	query := "select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update"
-	if skip {
-		query += " skip locked"
-	}
+	var got locked
 	b := &pgx.Batch{}
-	queueByID(b, query, ids)
-	b.Queue("select clock_timestamp()")
-	queueParts(b, ids)
-	queueByID(b, iam.AudienceSQL, ids)
+	got.queueLock(b, ids, skip, parts)
 	if more != nil {
 		more(b)
 	}
-	results := tx.SendBatch(ctx, b)
-	out, err := readLocked(results)
-	if closed := results.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return locked{}, fmt.Errorf("lock the node: %w", err)
 	}
-	return out, nil
-}
-
-func readLocked(results pgx.BatchResults) (locked, error) {
-	var out locked
-	rows, err := results.Query()
-	if err != nil {
-		return out, err
-	}
-	out.nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
-	if err != nil {
-		return out, err
-	}
-	if err := results.QueryRow().Scan(&out.now); err != nil {
-		return out, err
-	}
-	byID := make(map[string]*Node, len(out.nodes))
-	for _, n := range out.nodes {
-		byID[n.ID] = n
-	}
-	if err := readParts(results, byID); err != nil {
-		return out, err
-	}
-	if rows, err = results.Query(); err != nil {
-		return out, err
-	}
-	out.audiences, err = iam.ScanAudiences(rows)
-	return out, err
+	return got, nil
 }
 
 // ownParts selects a node's lists beside its columns, so that one statement, and with it one moment, gives the whole node: read apart, a version could
