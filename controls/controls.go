@@ -7,13 +7,11 @@ import (
 
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
-	"github.com/better-compute/better-compute/placement"
 )
 
 // Controls are the operator's verbs.
 type Controls struct {
 	Nodes *node.Store
-	Jobs  *placement.Jobs
 }
 
 // Cordon stops new work from landing on a node and changes nothing else. Cordoning a cordoned node changes nothing, whoever holds it, unless the call is
@@ -47,14 +45,14 @@ func (c *Controls) Drain(ctx context.Context, e node.Edit, how Draining) (node.C
 	if how.Deadline != nil {
 		e.Args = how
 	}
-	return c.Nodes.Change(ctx, e, drainControl(c.Jobs, how))
+	return c.Nodes.Change(ctx, e, drainControl(how))
 }
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
 func (c *Controls) All() []node.Control {
 	return []node.Control{
 		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
-		drainControl(c.Jobs, Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
+		drainControl(Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
 		adoptControl(), deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
 	}
@@ -79,7 +77,7 @@ func offered(live int) []struct {
 	}{
 		{cordonControl(Cordoning{}), "the node is cordoned already"},
 		{uncordonControl(Uncordoning{}), "the node is not cordoned"},
-		{drainControl(nil, Draining{}), "the node is draining already"},
+		{drainControl(Draining{}), "the node is draining already"},
 		// No node can hold a key without a character, so what these would do is never done already.
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},

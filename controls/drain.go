@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/iam"
@@ -50,17 +49,13 @@ type Draining struct {
 	Deadline *time.Time `json:"deadline"`
 }
 
-// drainControl puts the drain's job in with jobs; only its decision is used where there are none.
-func drainControl(jobs *placement.Jobs, how Draining) node.Control {
+// drainControl hands the node to the drain controller in the transaction that drains it.
+func drainControl(how Draining) node.Control {
 	return node.Control{
 		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how) },
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
-			if err := tx.Locks(db.LockRiver); err != nil {
-				return err
-			}
-			job := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}
-			if _, err := jobs.InsertTx(ctx, tx.Lib(), job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
+			if err := placement.SendJob(tx, DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}, placement.QueueDrains); err != nil {
 				return fmt.Errorf("hand the node to the drain controller: %w", err)
 			}
 			return nil
@@ -257,10 +252,16 @@ func (c *Controls) ReviveDrains(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find drains without a job: %w", err)
 	}
-	for _, job := range lost {
-		if _, err := c.Jobs.Insert(ctx, job, &river.InsertOpts{Queue: placement.QueueDrains}); err != nil {
-			return 0, fmt.Errorf("revive the drain: %w", err)
+	_, err = c.Nodes.DB.Do(ctx, func(_ context.Context, tx *db.Tx) error {
+		for _, job := range lost {
+			if err := placement.SendJob(tx, job, placement.QueueDrains); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("revive the drains: %w", err)
 	}
 	return len(lost), nil
 }

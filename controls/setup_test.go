@@ -41,12 +41,10 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	d := dbtest.New(t, options...)
 	authority, err := iam.NewAuthority(d)
 	require.NoError(t, err)
-	inserter, err := jobs.NewInserter(d)
-	require.NoError(t, err)
 	b := &bundle{
 		T: t, db: d,
-		controls: &controls.Controls{Nodes: &node.Store{DB: d, Authority: authority}, Jobs: inserter},
-		bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter},
+		controls: &controls.Controls{Nodes: &node.Store{DB: d, Authority: authority}},
+		bookings: &placement.Bookings{DB: d, Authority: authority},
 	}
 	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		if err := iam.CreateTenantTx(ctx, tx, "acme"); err != nil {

@@ -77,15 +77,13 @@ func setup(t *testing.T, options ...dbtest.Option) *bundle {
 	logger := slog.New(graph.LogHandler(slog.NewJSONHandler(b.log, nil)))
 	authority, err := iam.NewAuthority(b.db)
 	require.NoError(t, err)
-	inserter, err := jobs.NewInserter(b.db)
-	require.NoError(t, err)
 	_, key, err := ed25519.GenerateKey(nil)
 	require.NoError(t, err)
 	nodes := &node.Store{DB: b.db, Authority: authority}
 	b.issuer = iam.NewIssuer(b.db, key)
 	b.api = &graph.API{
 		DB: b.db, Log: events.NewLog(b.db, events.Options{Log: logger}), Authority: authority, Issuer: b.issuer, Nodes: nodes,
-		Controls: &controls.Controls{Nodes: nodes, Jobs: inserter}, Bookings: &placement.Bookings{DB: b.db, Authority: authority, Jobs: inserter},
+		Controls: &controls.Controls{Nodes: nodes}, Bookings: &placement.Bookings{DB: b.db, Authority: authority},
 		PKI: &pki.Store{DB: b.db, Authority: authority, Nodes: nodes, Log: logger}, GatewayAddress: "gw.example:8443", Slog: logger,
 		Later: func(ctx context.Context, _ string, fn func(context.Context) error) {
 			b.later.Go(func() { _ = fn(context.WithoutCancel(ctx)) })

@@ -26,17 +26,6 @@ const fetchCooldown = 5 * time.Millisecond
 // queueMaintenance holds what keeps the database in order.
 const queueMaintenance = "maintenance"
 
-// NewInserter makes the insert-only client that verbs use in their own transactions.
-func NewInserter(d *db.DB) (*placement.Jobs, error) {
-	c, err := river.NewClient(riverpgxv5.New(d.Pool()), &river.Config{
-		FetchCooldown: fetchCooldown, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make the job inserter: %w", err)
-	}
-	return c, nil
-}
-
 // Parts are what the workers call.
 type Parts struct {
 	Controls *controls.Controls

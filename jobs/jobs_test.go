@@ -40,11 +40,9 @@ func setup(t *testing.T) *bundle {
 	d := dbtest.New(t)
 	authority, err := iam.NewAuthority(d)
 	require.NoError(t, err)
-	inserter, err := NewInserter(d)
-	require.NoError(t, err)
 	b := &bundle{T: t, db: d, parts: Parts{
-		Controls: &controls.Controls{Nodes: &node.Store{DB: d, Authority: authority}, Jobs: inserter},
-		Bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter},
+		Controls: &controls.Controls{Nodes: &node.Store{DB: d, Authority: authority}},
+		Bookings: &placement.Bookings{DB: d, Authority: authority},
 	}}
 	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		if err := iam.CreateTenantTx(ctx, tx, "acme"); err != nil {

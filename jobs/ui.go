@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"riverqueue.com/riverui"
 
 	"github.com/better-compute/better-compute/db"
@@ -17,9 +19,9 @@ const UIPrefix = "/jobs"
 // NewUI makes River's own pages about queues and jobs, as a handler for what lies under UIPrefix. It asks nobody who they are: whoever mounts it does.
 // What it counts in the background ends with ctx.
 func NewUI(ctx context.Context, d *db.DB, log *slog.Logger) (http.Handler, error) {
-	client, err := NewInserter(d)
+	client, err := river.NewClient(riverpgxv5.New(d.Pool()), &river.Config{Logger: quiet(log)})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make the pages about jobs: %w", err)
 	}
 	ui, err := riverui.NewHandler(&riverui.HandlerOpts{Endpoints: riverui.NewEndpoints(client, nil), Logger: quiet(log), Prefix: UIPrefix})
 	if err != nil {

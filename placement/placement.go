@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
@@ -22,14 +21,10 @@ import (
 	"github.com/better-compute/better-compute/node"
 )
 
-// Jobs is the insert-only River client that verbs put follow-up jobs in with, in their own transaction.
-type Jobs = river.Client[pgx.Tx]
-
 // Bookings makes, releases and ends reservations.
 type Bookings struct {
 	DB        *db.DB
 	Authority *iam.Authority
-	Jobs      *Jobs
 }
 
 // Reservation is a booking.
@@ -112,10 +107,7 @@ func (b *Bookings) wakeTx(ctx context.Context, tx *db.Tx, nodes map[string]node.
 		if n.Running() == nil {
 			continue
 		}
-		if err := tx.Locks(db.LockRiver); err != nil {
-			return nil, err
-		}
-		if _, err := b.Jobs.InsertTx(ctx, tx.Lib(), DrainWake{NodeID: nodeID}, &river.InsertOpts{Queue: QueueDrains}); err != nil {
+		if err := SendJob(tx, DrainWake{NodeID: nodeID}, QueueDrains); err != nil {
 			return nil, fmt.Errorf("wake the drain: %w", err)
 		}
 		woken = append(woken, nodeID)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -40,9 +38,7 @@ func setup(t *testing.T) *bundle {
 	d := dbtest.New(t)
 	authority, err := iam.NewAuthority(d)
 	require.NoError(t, err)
-	inserter, err := river.NewClient(riverpgxv5.New(d.Pool()), &river.Config{})
-	require.NoError(t, err)
-	b := &bundle{T: t, db: d, bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter}}
+	b := &bundle{T: t, db: d, bookings: &placement.Bookings{DB: d, Authority: authority}}
 	b.do(func(ctx context.Context, tx *db.Tx) error {
 		for _, tenant := range []string{"acme", "other"} {
 			if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {

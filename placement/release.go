@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
+	"time"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
@@ -76,17 +75,19 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, alloca
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, `
-		with freed as (
-			update allocations a set released_at = clock_timestamp() where reservation_id = $1 and `+liveCondition+`)
-		update reservations r set released_at = clock_timestamp(), released_by = $2 where id = $1 returning `+reservationColumns,
-		rel.ReservationID, rel.Who.Name)
-	if err != nil {
-		return fmt.Errorf("release: %w", err)
+	// The reservation's lock keeps its allocations as they were read; what is written goes along with the final batch, all by one clock.
+	var now time.Time
+	for _, n := range nodes {
+		now = n.Now
 	}
-	if out.Reservation, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Reservation]); err != nil {
-		return fmt.Errorf("release: %w", err)
+	if now.IsZero() { // it holds nothing, or what it held is on nodes that are deleted
+		if err := tx.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
+			return fmt.Errorf("release: %w", err)
+		}
 	}
+	out.Reservation.ReleasedAt, out.Reservation.ReleasedBy = &now, node.Text(rel.Who.Name)
+	tx.Send(`update allocations set released_at = $2 where id = any($1)`, allocationIDs, now)
+	tx.Send(`update reservations set released_at = $2, released_by = $3 where id = $1`, rel.ReservationID, now, rel.Who.Name)
 	for _, nodeID := range nodeIDs {
 		owner := rel.TenantID // of a deleted node nobody else is told
 		n, found := nodes[nodeID]

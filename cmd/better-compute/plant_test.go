@@ -41,9 +41,7 @@ func newPlant(t *testing.T, d *db.DB) *plant {
 	t.Helper()
 	authority, err := iam.NewAuthority(d)
 	require.NoError(t, err)
-	inserter, err := jobs.NewInserter(d)
-	require.NoError(t, err)
-	p := &plant{T: t, db: d, bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter}, pki: filepath.Join(t.TempDir(), "pki")}
+	p := &plant{T: t, db: d, bookings: &placement.Bookings{DB: d, Authority: authority}, pki: filepath.Join(t.TempDir(), "pki")}
 	_, err = signingKey(p.pki)
 	require.NoError(t, err)
 	require.NoError(t, firstStart(t.Context(), d))

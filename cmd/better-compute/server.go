@@ -276,10 +276,6 @@ func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*r
 	if err != nil {
 		return nil, err
 	}
-	inserter, err := jobs.NewInserter(d)
-	if err != nil {
-		return nil, err
-	}
 	if err := events.NewMaintenance(d, log).EnsurePartitions(ctx); err != nil {
 		return nil, err
 	}
@@ -287,8 +283,8 @@ func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*r
 	r := &rooms{
 		db: d, authority: authority, nodes: nodes,
 		log:      events.NewLog(d, events.Options{Log: log.With("part", "events")}),
-		controls: &controls.Controls{Nodes: nodes, Jobs: inserter},
-		bookings: &placement.Bookings{DB: d, Authority: authority, Jobs: inserter},
+		controls: &controls.Controls{Nodes: nodes},
+		bookings: &placement.Bookings{DB: d, Authority: authority},
 		pki:      &pki.Store{DB: d, Authority: authority, Nodes: nodes, Log: log.With("part", "pki")},
 	}
 	if s.has(roleGateway) {

@@ -118,11 +118,9 @@ func TestPartition(t *testing.T) {
 		m, nodeID := b.join(t)
 		stop := m.run(t)
 		b.until(t, "it is adopted", `select provision_state = 'ADOPTED' from nodes where id = $1`, nodeID)
-		inserter, err := jobs.NewInserter(b.db)
-		require.NoError(t, err)
 		authority, err := iam.NewAuthority(b.db)
 		require.NoError(t, err)
-		bookings := &placement.Bookings{DB: b.db, Authority: authority, Jobs: inserter}
+		bookings := &placement.Bookings{DB: b.db, Authority: authority}
 		book := func() error {
 			_, err := bookings.Create(t.Context(), placement.Booking{Who: iam.System("alex"), TenantID: tenant, NodeID: nodeID})
 			return err
