@@ -7,6 +7,7 @@ import (
 
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
 )
 
 // Controls are the operator's verbs.

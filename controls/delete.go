@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
@@ -195,10 +194,7 @@ func (c *Controls) ask(ctx context.Context, tx *db.Tx, e node.Edit) (string, err
 	if deleteID != fresh {
 		return deleteID, nil
 	}
-	if err := tx.Locks(db.LockRiver); err != nil {
-		return "", err
-	}
-	if _, err := c.Jobs.InsertTx(ctx, tx.Lib(), DeleteJob{DeleteID: fresh}, &river.InsertOpts{Queue: QueueDeletes}); err != nil {
+	if err := placement.SendJob(tx, DeleteJob{DeleteID: fresh}, QueueDeletes); err != nil {
 		return "", fmt.Errorf("ask for the delete: %w", err)
 	}
 	return fresh, nil

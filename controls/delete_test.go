@@ -1,6 +1,7 @@
 package controls_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
@@ -241,9 +243,10 @@ func TestDelete(t *testing.T) {
 		ask := func(n, within string) string {
 			deleteID := id.New(id.Delete)
 			b.exec(`insert into node_deletes (id, node_id, by, expires_at) values ($1, $2, 'alex', clock_timestamp() + $3::interval)`, deleteID, n, within)
-			_, err := b.controls.Jobs.Insert(t.Context(), controls.DeleteJob{DeleteID: deleteID}, nil)
+			_, err := b.db.Do(t.Context(), func(_ context.Context, tx *db.Tx) error {
+				return placement.SendJob(tx, controls.DeleteJob{DeleteID: deleteID}, controls.QueueDeletes)
+			})
 			require.NoError(t, err)
-			b.exec(`update river_job set queue = $1 where kind = 'node_delete'`, controls.QueueDeletes)
 			return deleteID
 		}
 		n, late := b.doomed(), b.doomed()

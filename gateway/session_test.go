@@ -27,7 +27,6 @@ import (
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
-	"github.com/better-compute/better-compute/jobs" //nolint:depguard // only this test: it deletes a node as the API does
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
@@ -416,11 +415,9 @@ func TestRefusals(t *testing.T) {
 		t.Parallel()
 		m := b.join(t, "d2.example")
 		l := m.open(t)
-		inserter, err := jobs.NewInserter(b.db)
-		require.NoError(t, err)
-		c := &controls.Controls{Nodes: b.nodes, Jobs: inserter}
+		c := &controls.Controls{Nodes: b.nodes}
 		edit := node.Edit{Who: iam.System("alex"), TenantID: tenant, NodeID: m.nodeID}
-		_, err = c.Taint(t.Context(), edit, controls.Taints{Add: []string{"rma"}})
+		_, err := c.Taint(t.Context(), edit, controls.Taints{Add: []string{"rma"}})
 		require.NoError(t, err)
 		_, err = c.Label(t.Context(), edit, controls.Labels{Set: map[string]string{"rack": "b7"}})
 		require.NoError(t, err)

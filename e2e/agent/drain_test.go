@@ -13,7 +13,6 @@ import (
 	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/iam"
-	"github.com/better-compute/better-compute/jobs"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/placement"
@@ -42,10 +41,8 @@ func (m *accelerated) Running(context.Context) ([]string, bool) {
 func TestDrainConfirmed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	inserter, err := jobs.NewInserter(b.db)
-	require.NoError(t, err)
-	operator := &controls.Controls{Nodes: b.nodes, Jobs: inserter}
-	bookings := &placement.Bookings{DB: b.db, Authority: b.nodes.Authority, Jobs: inserter}
+	operator := &controls.Controls{Nodes: b.nodes}
+	bookings := &placement.Bookings{DB: b.db, Authority: b.nodes.Authority}
 	hardware := &accelerated{madeUp: madeUp{"host-1"}}
 	m := b.machine(t, filepath.Join(t.TempDir(), "state"), func(o *agent.Options) { o.Machine = hardware })
 	joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})

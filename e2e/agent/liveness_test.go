@@ -13,7 +13,6 @@ import (
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
-	"github.com/better-compute/better-compute/jobs"
 	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/placement"
