@@ -5,7 +5,52 @@ import (
 	"time"
 )
 
-// drain measures until a websocket subscriber in another process has node.drained: from draining an empty node, and from the last release.
+// drains are the two ways by which a drain ends, each measured until a websocket subscriber in another process has node.drained: from draining an empty
+// node, and from the last release.
+type drains struct {
+	rig    *rig
+	seen   <-chan string
+	nodeID string
+}
+
+func (d drains) input() map[string]any {
+	return map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": d.nodeID}}
+}
+
+const startDrain = "mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }"
+
+func (d drains) uncordon(ctx context.Context) error {
+	return d.rig.call(ctx, "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed } }", d.input(), nil)
+}
+
+func (d drains) empty(ctx context.Context) (time.Duration, error) {
+	took, err := d.rig.until(ctx, d.seen, d.nodeID, startDrain, d.input())
+	if err != nil {
+		return 0, err
+	}
+	return took, d.uncordon(ctx)
+}
+
+func (d drains) release(ctx context.Context) (time.Duration, error) {
+	var made struct {
+		ReservationCreate struct{ Reservation struct{ ID string } }
+	}
+	const book = "mutation($i: ReservationCreateInput!) { reservationCreate(input: $i) { reservation { id } } }"
+	if err := d.rig.call(ctx, book, d.input(), &made); err != nil {
+		return 0, err
+	}
+	if err := d.rig.call(ctx, startDrain, d.input(), nil); err != nil {
+		return 0, err
+	}
+	took, err := d.rig.until(ctx, d.seen, d.nodeID, "mutation($i: ReservationReleaseInput!) { reservationRelease(input: $i) { changed } }",
+		map[string]any{"i": map[string]any{"tenantId": tenant, "reservationId": made.ReservationCreate.Reservation.ID}})
+	if err != nil {
+		return 0, err
+	}
+	return took, d.uncordon(ctx)
+}
+
+// drain measures both ways.
 func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 	ids, err := r.nodes(ctx, 2)
 	if err != nil {
@@ -16,39 +61,45 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 		return nil, err
 	}
 	defer end()
-	input := map[string]any{"i": map[string]any{"tenantId": tenant, "nodeId": ids[0]}}
-	const start = "mutation($i: NodeDrainInput!) { nodeDrain(input: $i) { changed } }"
-	uncordon := func(ctx context.Context) error {
-		return r.call(ctx, "mutation($i: NodeUncordonInput!) { nodeUncordon(input: $i) { changed } }", input, nil)
-	}
-	empty := func(ctx context.Context) (time.Duration, error) {
-		took, err := r.until(ctx, seen, ids[0], start, input)
-		if err != nil {
-			return 0, err
-		}
-		return took, uncordon(ctx)
-	}
-	release := func(ctx context.Context) (time.Duration, error) {
-		var made struct {
-			ReservationCreate struct{ Reservation struct{ ID string } }
-		}
-		if err := r.call(ctx, "mutation($i: ReservationCreateInput!) { reservationCreate(input: $i) { reservation { id } } }", input, &made); err != nil {
-			return 0, err
-		}
-		if err := r.call(ctx, start, input, nil); err != nil {
-			return 0, err
-		}
-		took, err := r.until(ctx, seen, ids[0], "mutation($i: ReservationReleaseInput!) { reservationRelease(input: $i) { changed } }",
-			map[string]any{"i": map[string]any{"tenantId": tenant, "reservationId": made.ReservationCreate.Reservation.ID}})
-		if err != nil {
-			return 0, err
-		}
-		return took, uncordon(ctx)
-	}
-	first, err := pairs(ctx, "drain-empty", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, empty)}, r.bareOne(s.each, ids[1]))
+	d := drains{r, seen, ids[0]}
+	first, err := pairs(ctx, "drain-empty", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, d.empty)}, r.bareOne(s.each, ids[1]))
 	if err != nil {
 		return nil, err
 	}
-	second, err := pairs(ctx, "drain-release", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, release)}, r.bareOne(s.each, ids[1]))
+	second, err := pairs(ctx, "drain-release", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, d.release)}, r.bareOne(s.each, ids[1]))
 	return []Row{first, second}, err
+}
+
+// drainJob measures both ways in turn on a server that looks at no drain by itself after its answers: the River jobs do.
+func drainJob(ctx context.Context, r *rig, s size) (_ []Row, err error) {
+	restart := func(flags ...string) error {
+		r.halt()
+		return r.serve(ctx, flags)
+	}
+	if err := restart("--drains-by-job"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if again := restart(); err == nil {
+			err = again
+		}
+	}()
+	ids, err := r.nodes(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	seen, end, err := r.subscribe(ctx, "node.drained")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	d, turn := drains{r, seen, ids[0]}, 0
+	work := func(ctx context.Context) (time.Duration, error) {
+		if turn++; turn%2 == 0 {
+			return d.release(ctx)
+		}
+		return d.empty(ctx)
+	}
+	row, err := pairs(ctx, "drain-job", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, work)}, r.bareOne(s.each, ids[1]))
+	return []Row{row}, err
 }

@@ -12,7 +12,7 @@ import (
 type Goal struct {
 	Most  float64 `json:"most"`
 	Least float64 `json:"least"`
-	// Of is the figure that is bounded: the ratio unless it says "p50".
+	// Of is the figure that is bounded: the ratio unless it says "p50" or "p99".
 	Of string `json:"of"`
 	// CPU says that the row counts CPU or memory, which other programs on the machine change little.
 	CPU bool `json:"cpu"`
@@ -54,8 +54,11 @@ func (g Goal) String() string {
 
 // figure is what of the row is bounded.
 func (g Goal) figure(r Row) float64 {
-	if g.Of == "p50" {
+	switch g.Of {
+	case "p50":
 		return r.P50
+	case "p99":
+		return r.P99
 	}
 	return r.Ratio
 }

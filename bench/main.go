@@ -101,6 +101,7 @@ var benchmarks = []benchmark{
 	{"cordon-16", size{10, 40, 16}, size{5, 8, 16}, cordon16},
 	{"drain", size{10, 40, 0}, size{5, 8, 0}, drain},
 	{"log", size{7, 60, 16}, size{5, 8, 16}, ceiling},
+	{"drain-job", size{10, 40, 0}, size{5, 8, 0}, drainJob},
 	{"list100", size{10, 20, 100}, size{5, 4, 100}, list},
 	{"get", size{10, 200, 100}, size{5, 50, 100}, get},
 	{"fanout", size{5, 20, 1000}, size{5, 4, 200}, fanout},

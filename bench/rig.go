@@ -76,7 +76,7 @@ func start(ctx context.Context, program string) (_ *rig, err error) {
 	if r.gateway, err = freeAddress(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.serve(ctx)
+	return r, r.serve(ctx, nil)
 }
 
 // freeAddress gives one that nobody listens on. The gateway tells its own only in its log.
@@ -90,11 +90,12 @@ func freeAddress(ctx context.Context) (string, error) {
 
 func (r *rig) data() string { return filepath.Join(r.dir, "data") }
 
-// serve starts the server and waits until it is ready. Settings of its environment may be added.
-func (r *rig) serve(ctx context.Context, env ...string) error {
+// serve starts the server and waits until it is ready. Flags and settings of its environment may be added.
+func (r *rig) serve(ctx context.Context, flags []string, env ...string) error {
 	_ = os.Remove(filepath.Join(r.data(), "address"))
-	r.server = exec.CommandContext(ctx, r.program, "serve", "--data-dir", r.data(), "--database-url", r.postgres.URL(),
-		"--listen", "127.0.0.1:0", "--gateway-listen", r.gateway)
+	r.server = exec.CommandContext(ctx, r.program, append([]string{
+		"serve", "--data-dir", r.data(), "--database-url", r.postgres.URL(), "--listen", "127.0.0.1:0", "--gateway-listen", r.gateway,
+	}, flags...)...)
 	r.server.Cancel = func() error { return r.server.Process.Signal(syscall.SIGTERM) }
 	r.server.WaitDelay = 10 * time.Second
 	r.server.Env = append(os.Environ(), env...)

@@ -214,7 +214,7 @@ func sessions(ctx context.Context, r *rig, s size) ([]Row, error) {
 		return nil, err
 	}
 	r.halt()
-	if err := r.serve(ctx, lean); err != nil {
+	if err := r.serve(ctx, nil, lean); err != nil {
 		return nil, err
 	}
 	f, err := startFloor(ctx, "echo", lean)

@@ -35,6 +35,8 @@ type settings struct {
 	revocationPoll   time.Duration
 	revocationGiveUp time.Duration
 	logLevel         string
+	// drainsByJob leaves all drains to the jobs, as a process that dies after its commit does.
+	drainsByJob bool
 	// shutdownDelay is how long /readyz says that the process stops before it does.
 	shutdownDelay time.Duration
 	// demo is how many simulated machines live in this process; 0: none. demoSeed makes them.
@@ -92,6 +94,8 @@ authority, a tenant and a pool called default, and an admin token in <data-dir>/
 		"how long /readyz says that the process stops before streams end and nothing is accepted any more: for load balancers")
 	f.IntVar(&s.demo, "demo", 0, "simulate `N` machines, with tenants, bookings and faults; only in a data directory of its own")
 	f.Uint64Var(&s.demoSeed, "demo-seed", 1, "which fleet is simulated, and what happens to it: the same seed gives the same")
+	f.BoolVar(&s.drainsByJob, "drains-by-job", false, "leave also the drains of empty nodes to the jobs: for measuring these")
+	_ = f.MarkHidden("drains-by-job")
 	return cli.Alone(cmd)
 }
 

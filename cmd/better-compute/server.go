@@ -313,7 +313,7 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops,
 	var sockets sync.WaitGroup
 	handler := graph.Handler(&graph.API{
 		DB: r.db, Log: r.log, Authority: r.authority, Issuer: issuer, Nodes: r.nodes, Controls: r.controls, Bookings: r.bookings, PKI: r.pki,
-		GatewayAddress: s.gatewayListen, Later: later.run, Slog: log.With("part", "api"),
+		GatewayAddress: s.gatewayListen, Later: later.unless(s.drainsByJob), Slog: log.With("part", "api"),
 	}, graph.Options{
 		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Jobs: pages, Stopping: ctx,
 		Ready: o.ready.check, Metrics: o.metrics.handler(), Meter: o.metrics, Sockets: &sockets,
