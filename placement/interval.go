@@ -79,7 +79,7 @@ func (b *Bookings) TurnIntervals(ctx context.Context) (Turned, error) {
 				over[a.NodeID] = n
 			}
 		}
-		out.Woken, err = b.wakeTx(ctx, tx, over)
+		out.Woken, err = b.wakeTx(tx, over)
 		return err
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func (DrainWake) Kind() string { return "drain_wake" }
 const QueueDrains = "drains"
 
 // wakeTx wakes the drains that run on the nodes. The transaction holds the nodes, so a drain that begins meanwhile looks after it.
-func (b *Bookings) wakeTx(ctx context.Context, tx *db.Tx, nodes map[string]node.Locked) ([]string, error) {
+func (b *Bookings) wakeTx(tx *db.Tx, nodes map[string]node.Locked) ([]string, error) {
 	var woken []string
 	for nodeID, n := range nodes {
 		if n.Running() == nil {

@@ -109,7 +109,7 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, alloca
 			return err
 		}
 	}
-	out.Woken, err = b.wakeTx(ctx, tx, nodes)
+	out.Woken, err = b.wakeTx(tx, nodes)
 	return err
 }
 
