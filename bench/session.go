@@ -320,7 +320,7 @@ func (r *rig) metric(ctx context.Context, name string) (float64, error) {
 		return 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+r.token)
-	resp, err := r.http.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err
 	}
