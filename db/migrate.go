@@ -77,7 +77,8 @@ func migrateOnce(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) erro
 	}
 	sqlDB := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = sqlDB.Close() }()
-	provider, err := goose.NewProvider(goose.DialectPostgres, sqlDB, files)
+	// Files are named by when they were made, and a branch that was begun earlier can land later: the database takes what it lacks.
+	provider, err := goose.NewProvider(goose.DialectPostgres, sqlDB, files, goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -128,10 +129,12 @@ type State struct {
 	Current int64
 	// Latest is the newest migration that this binary knows.
 	Latest int64
+	// Missing is how many of those that this binary knows the database does not have.
+	Missing int
 }
 
 // Behind says that migrations are missing.
-func (s State) Behind() bool { return s.Current < s.Latest }
+func (s State) Behind() bool { return s.Missing > 0 }
 
 // MigrationState reads it without changing anything.
 func (d *DB) MigrationState(ctx context.Context) (State, error) {
@@ -146,8 +149,13 @@ func (d *DB) MigrationState(ctx context.Context) (State, error) {
 		return State{}, fmt.Errorf("migrations: %w", err)
 	}
 	sources := provider.ListSources()
-	s := State{Latest: sources[len(sources)-1].Version}
-	err = d.pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from goose_db_version where is_applied").Scan(&s.Current)
+	s := State{Latest: sources[len(sources)-1].Version, Missing: len(sources)}
+	known := make([]int64, len(sources))
+	for i, source := range sources {
+		known[i] = source.Version
+	}
+	err = d.pool.QueryRow(ctx, `select coalesce(max(version_id), 0), $2 - count(distinct version_id) filter (where version_id = any($1))
+		from goose_db_version where is_applied`, known, len(known)).Scan(&s.Current, &s.Missing)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42P01" { // undefined_table
 		return s, nil
