@@ -95,7 +95,7 @@ function Board({
 			) : (
 				// biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
 				<div className="overflow-x-auto" tabIndex={0} role="group" aria-label={`${title}, as a table`}>
-					<table className="w-full min-w-[52rem] table-fixed border-collapse text-left">
+					<table className="board w-full min-w-[34rem] table-fixed border-collapse text-left">
 						<colgroup>
 							<col className="w-[22%]" />
 							<col className="w-[16%]" />

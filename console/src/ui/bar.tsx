@@ -33,7 +33,7 @@ export function Bar({
 	return (
 		<header className="flex h-10 shrink-0 items-center gap-4 border-line border-b bg-raised px-4 max-sm:gap-2 max-sm:px-2">
 			<span className="flex items-center gap-2 font-semibold">
-				<img src="/icon.svg" alt="" className="size-4" />
+				<img src="/icon.svg" alt="" className="size-4 shrink-0" />
 				<span className="max-md:sr-only">better-compute</span>
 			</span>
 			<label className="flex items-center gap-1.5 text-muted">

@@ -55,7 +55,7 @@ export function Keys({ onClose }: { onClose: () => void }) {
 								<dl className="grid grid-cols-[5.5rem_1fr] gap-y-1.5">
 									{keys.map(([names, what]) => (
 										<div key={what} className="contents">
-											<dt className="flex gap-1">
+											<dt className="flex items-start gap-1">
 												{names.map((name) => (
 													<Key key={name}>{name}</Key>
 												))}
