@@ -42,7 +42,12 @@ func (s *Store) GetFor(ctx context.Context, who iam.Actor, action iam.Action, te
 		return nil, err
 	}
 	if len(views) == 0 {
-		return nil, iam.NoSuchNode(nodeID)
+		// It was deleted between the two statements: the answer is the one that a moment later gives.
+		err := iam.NoSuchNode(nodeID)
+		if action != iam.NodesGet {
+			return nil, err
+		}
+		return s.tombstone(ctx, who, action, tenant, nodeID, err)
 	}
 	views[0].Rights = sight.Rights
 	return views[0], nil
