@@ -42,8 +42,8 @@ service() {
         words=${words/'$SERVE_OPTIONS'/$(. "$system$file" && echo "$SERVE_OPTIONS")}
     fi
     inside install -d -m 0700 -o "$user" -g "$user" "/var/lib/$(sed -n 's/^StateDirectory=//p' "$unit")"
-    # shellcheck disable=SC2086 # the unit's words
-    inside setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set -all --inh-caps -all \
+    # shellcheck disable=SC2086 # the unit's words; no function in between, so that the pid is the program's own
+    chroot "$system" setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set -all --inh-caps -all \
         env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 $words >"$tmp/$1.log" 2>&1 &
     pids+=($!)
 }
