@@ -164,6 +164,9 @@ func copyFile(from, to string) error {
 	if info.Mode()&0o111 != 0 {
 		mode = 0o755
 	}
+	// A process that another goroutine starts meanwhile would hold the copy open for writing for a moment, and a program that is open so can't be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
