@@ -23,7 +23,8 @@ better_compute() { bin/better-compute "$@" --server "http://$listen" --token-fil
 
 pids=()
 stop() {
-    trap - EXIT INT TERM
+    trap - EXIT
+    trap '' INT TERM # npx and just each pass a signal on: the second one must not end this script before what it started
     local i
     for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
         kill -TERM "${pids[$i]}" 2>/dev/null || true
