@@ -4,6 +4,7 @@ package controls
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
@@ -13,6 +14,8 @@ import (
 // Controls are the operator's verbs.
 type Controls struct {
 	Nodes *node.Store
+	// Log takes what goes wrong on our side; nil: nobody hears of it.
+	Log *slog.Logger
 }
 
 // Cordon stops new work from landing on a node and changes nothing else. Cordoning a cordoned node changes nothing, whoever holds it, unless the call is

@@ -15,6 +15,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
+	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/health"
 	"github.com/better-compute/better-compute/iam"
@@ -418,19 +419,27 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		JoinTokenCreate    func(childComplexity int, input JoinTokenCreateInput) int
-		JoinTokenRevoke    func(childComplexity int, input JoinTokenRevokeInput) int
-		NodeAdopt          func(childComplexity int, input NodeAdoptInput) int
-		NodeCordon         func(childComplexity int, input NodeCordonInput) int
-		NodeDelete         func(childComplexity int, input NodeDeleteInput) int
-		NodeDrain          func(childComplexity int, input NodeDrainInput) int
-		NodeLabel          func(childComplexity int, input NodeLabelInput) int
-		NodeTaint          func(childComplexity int, input NodeTaintInput) int
-		NodeUncordon       func(childComplexity int, input NodeUncordonInput) int
-		PoolCreate         func(childComplexity int, input PoolCreateInput) int
-		ReservationCreate  func(childComplexity int, input ReservationCreateInput) int
-		ReservationRelease func(childComplexity int, input ReservationReleaseInput) int
-		TenantCreate       func(childComplexity int, input TenantCreateInput) int
+		JoinTokenCreate     func(childComplexity int, input JoinTokenCreateInput) int
+		JoinTokenRevoke     func(childComplexity int, input JoinTokenRevokeInput) int
+		NodeAdopt           func(childComplexity int, input NodeAdoptInput) int
+		NodeCordon          func(childComplexity int, input NodeCordonInput) int
+		NodeDelete          func(childComplexity int, input NodeDeleteInput) int
+		NodeDrain           func(childComplexity int, input NodeDrainInput) int
+		NodeLabel           func(childComplexity int, input NodeLabelInput) int
+		NodeSelectionCreate func(childComplexity int, input NodeSelectionCreateInput) int
+		NodeTaint           func(childComplexity int, input NodeTaintInput) int
+		NodeUncordon        func(childComplexity int, input NodeUncordonInput) int
+		NodesAdopt          func(childComplexity int, input NodesControlInput) int
+		NodesCordon         func(childComplexity int, input NodesControlInput) int
+		NodesDrain          func(childComplexity int, input NodesControlInput) int
+		NodesLabel          func(childComplexity int, input NodesControlInput) int
+		NodesOperationStop  func(childComplexity int, input NodesOperationStopInput) int
+		NodesTaint          func(childComplexity int, input NodesControlInput) int
+		NodesUncordon       func(childComplexity int, input NodesControlInput) int
+		PoolCreate          func(childComplexity int, input PoolCreateInput) int
+		ReservationCreate   func(childComplexity int, input ReservationCreateInput) int
+		ReservationRelease  func(childComplexity int, input ReservationReleaseInput) int
+		TenantCreate        func(childComplexity int, input TenantCreateInput) int
 	}
 
 	NodeAdoptionEvent struct {
@@ -621,6 +630,20 @@ type ComplexityRoot struct {
 		Warnings func(childComplexity int) int
 	}
 
+	NodeSelection struct {
+		Count     func(childComplexity int) int
+		CreatedAt func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Preview   func(childComplexity int, control controls.Verb, ifCordonedBy *string, anyone bool, add []string, remove []string, set []*LabelInput) int
+		TenantID  func(childComplexity int) int
+	}
+
+	NodeSelectionPayload struct {
+		Cursor    func(childComplexity int) int
+		Selection func(childComplexity int) int
+	}
+
 	NodeSessionEvent struct {
 		Actor        func(childComplexity int) int
 		AgentVersion func(childComplexity int) int
@@ -653,6 +676,83 @@ type ComplexityRoot struct {
 		TaintsAdded   func(childComplexity int) int
 		TaintsRemoved func(childComplexity int) int
 		Type          func(childComplexity int) int
+	}
+
+	NodesOperation struct {
+		By         func(childComplexity int) int
+		Control    func(childComplexity int) int
+		Count      func(childComplexity int) int
+		CreatedAt  func(childComplexity int) int
+		Cursor     func(childComplexity int) int
+		Done       func(childComplexity int) int
+		EndedAt    func(childComplexity int) int
+		EndedBy    func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Left       func(childComplexity int) int
+		MaxPerPool func(childComplexity int) int
+		NewResults func(childComplexity int) int
+		Reason     func(childComplexity int) int
+		Refused    func(childComplexity int) int
+		Results    func(childComplexity int, outcomes []controls.Outcome, first int, after *string) int
+		State      func(childComplexity int) int
+		TenantID   func(childComplexity int) int
+		Unchanged  func(childComplexity int) int
+		Waiting    func(childComplexity int) int
+	}
+
+	NodesOperationConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	NodesOperationEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	NodesOperationPayload struct {
+		Changed   func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		Operation func(childComplexity int) int
+		Warnings  func(childComplexity int) int
+	}
+
+	NodesOperationResult struct {
+		At      func(childComplexity int) int
+		Code    func(childComplexity int) int
+		Message func(childComplexity int) int
+		Node    func(childComplexity int) int
+		NodeID  func(childComplexity int) int
+		Outcome func(childComplexity int) int
+	}
+
+	NodesOperationResultConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	NodesOperationResultEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	NodesPreview struct {
+		Done      func(childComplexity int) int
+		Groups    func(childComplexity int) int
+		Refused   func(childComplexity int) int
+		Unchanged func(childComplexity int) int
+	}
+
+	NodesPreviewGroup struct {
+		Because        func(childComplexity int) int
+		Code           func(childComplexity int) int
+		Cordoned       func(childComplexity int) int
+		Count          func(childComplexity int) int
+		Draining       func(childComplexity int) int
+		Outcome        func(childComplexity int) int
+		ProvisionState func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -714,21 +814,24 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		DrainPlan      func(childComplexity int, tenantID string, nodeID string) int
-		Drains         func(childComplexity int, tenantID string, active bool, poolID *string, first int, after *string) int
-		EventCatalogue func(childComplexity int) int
-		Events         func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
-		FleetSummary   func(childComplexity int, tenantID string, filter *node.Filter) int
-		JoinTokens     func(childComplexity int, tenantID string, first int, after *string) int
-		Log            func(childComplexity int, tenantID string) int
-		Node           func(childComplexity int, tenantID string, nodeID string) int
-		Nodes          func(childComplexity int, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) int
-		Pool           func(childComplexity int, tenantID string, poolID string) int
-		Pools          func(childComplexity int, tenantID string) int
-		Reservation    func(childComplexity int, tenantID string, reservationID string) int
-		Reservations   func(childComplexity int, tenantID string, filter *ReservationFilter, first int, after *string) int
-		Tenants        func(childComplexity int) int
-		Viewer         func(childComplexity int) int
+		DrainPlan       func(childComplexity int, tenantID string, nodeID string) int
+		Drains          func(childComplexity int, tenantID string, active bool, poolID *string, first int, after *string) int
+		EventCatalogue  func(childComplexity int) int
+		Events          func(childComplexity int, tenantID string, nodeID *string, types []string, actor *string, since *time.Time, until *time.Time, order events.Order, first int, after *string) int
+		FleetSummary    func(childComplexity int, tenantID string, filter *node.Filter) int
+		JoinTokens      func(childComplexity int, tenantID string, first int, after *string) int
+		Log             func(childComplexity int, tenantID string) int
+		Node            func(childComplexity int, tenantID string, nodeID string) int
+		NodeSelection   func(childComplexity int, tenantID string, selectionID string) int
+		Nodes           func(childComplexity int, tenantID string, filter *node.Filter, orderBy node.Order, first int, after *string) int
+		NodesOperation  func(childComplexity int, tenantID string, operationID string) int
+		NodesOperations func(childComplexity int, tenantID string, active bool, first int, after *string) int
+		Pool            func(childComplexity int, tenantID string, poolID string) int
+		Pools           func(childComplexity int, tenantID string) int
+		Reservation     func(childComplexity int, tenantID string, reservationID string) int
+		Reservations    func(childComplexity int, tenantID string, filter *ReservationFilter, first int, after *string) int
+		Tenants         func(childComplexity int) int
+		Viewer          func(childComplexity int) int
 	}
 
 	Reservation struct {
@@ -807,6 +910,7 @@ type ComplexityRoot struct {
 		NodeChanges    func(childComplexity int, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) int
 		NodeDrained    func(childComplexity int, tenantID string, nodeID *string, after *string) int
 		NodeEvents     func(childComplexity int, tenantID string, nodeID *string, types []string, after *string) int
+		NodesOperation func(childComplexity int, tenantID string, operationID string, after *string) int
 		SecurityEvents func(childComplexity int, tenantID string, nodeID *string, after *string) int
 	}
 
@@ -852,6 +956,14 @@ type MutationResolver interface {
 	NodeLabel(ctx context.Context, input NodeLabelInput) (*NodePayload, error)
 	NodeAdopt(ctx context.Context, input NodeAdoptInput) (*NodePayload, error)
 	NodeDelete(ctx context.Context, input NodeDeleteInput) (*NodeDeletePayload, error)
+	NodeSelectionCreate(ctx context.Context, input NodeSelectionCreateInput) (*NodeSelectionPayload, error)
+	NodesCordon(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesUncordon(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesDrain(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesTaint(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesLabel(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesAdopt(ctx context.Context, input NodesControlInput) (*NodesOperationPayload, error)
+	NodesOperationStop(ctx context.Context, input NodesOperationStopInput) (*NodesOperationPayload, error)
 	ReservationCreate(ctx context.Context, input ReservationCreateInput) (*ReservationPayload, error)
 	ReservationRelease(ctx context.Context, input ReservationReleaseInput) (*ReservationPayload, error)
 	JoinTokenCreate(ctx context.Context, input JoinTokenCreateInput) (*JoinTokenCreatePayload, error)
@@ -868,6 +980,9 @@ type QueryResolver interface {
 	EventCatalogue(ctx context.Context) ([]*EventKind, error)
 	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (*FleetSummary, error)
 	Drains(ctx context.Context, tenantID string, active bool, poolID *string, first int, after *string) (*DrainConnection, error)
+	NodeSelection(ctx context.Context, tenantID string, selectionID string) (*NodeSelection, error)
+	NodesOperation(ctx context.Context, tenantID string, operationID string) (*NodesOperation, error)
+	NodesOperations(ctx context.Context, tenantID string, active bool, first int, after *string) (*NodesOperationConnection, error)
 	DrainPlan(ctx context.Context, tenantID string, nodeID string) (*DrainPlan, error)
 	Pools(ctx context.Context, tenantID string) ([]*node.Pool, error)
 	Pool(ctx context.Context, tenantID string, poolID string) (*node.Pool, error)
@@ -883,6 +998,7 @@ type SubscriptionResolver interface {
 	NodeChanges(ctx context.Context, tenantID string, after string, filter *node.Filter, nodeIds []string, maxPerSecond int) (<-chan *NodeChangeBatch, error)
 	FleetSummary(ctx context.Context, tenantID string, filter *node.Filter) (<-chan *FleetSummary, error)
 	DrainChanges(ctx context.Context, tenantID string, drainIds []string, poolID *string, after *string) (<-chan *Drain, error)
+	NodesOperation(ctx context.Context, tenantID string, operationID string, after *string) (<-chan *NodesOperation, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -2603,6 +2719,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NodeLabel(childComplexity, args["input"].(NodeLabelInput)), true
+	case "Mutation.nodeSelectionCreate":
+		if e.ComplexityRoot.Mutation.NodeSelectionCreate == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodeSelectionCreate_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodeSelectionCreate(childComplexity, args["input"].(NodeSelectionCreateInput)), true
 	case "Mutation.nodeTaint":
 		if e.ComplexityRoot.Mutation.NodeTaint == nil {
 			break
@@ -2625,6 +2752,83 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.NodeUncordon(childComplexity, args["input"].(NodeUncordonInput)), true
+	case "Mutation.nodesAdopt":
+		if e.ComplexityRoot.Mutation.NodesAdopt == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesAdopt_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesAdopt(childComplexity, args["input"].(NodesControlInput)), true
+	case "Mutation.nodesCordon":
+		if e.ComplexityRoot.Mutation.NodesCordon == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesCordon_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesCordon(childComplexity, args["input"].(NodesControlInput)), true
+	case "Mutation.nodesDrain":
+		if e.ComplexityRoot.Mutation.NodesDrain == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesDrain_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesDrain(childComplexity, args["input"].(NodesControlInput)), true
+	case "Mutation.nodesLabel":
+		if e.ComplexityRoot.Mutation.NodesLabel == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesLabel_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesLabel(childComplexity, args["input"].(NodesControlInput)), true
+	case "Mutation.nodesOperationStop":
+		if e.ComplexityRoot.Mutation.NodesOperationStop == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesOperationStop_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesOperationStop(childComplexity, args["input"].(NodesOperationStopInput)), true
+	case "Mutation.nodesTaint":
+		if e.ComplexityRoot.Mutation.NodesTaint == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesTaint_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesTaint(childComplexity, args["input"].(NodesControlInput)), true
+	case "Mutation.nodesUncordon":
+		if e.ComplexityRoot.Mutation.NodesUncordon == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_nodesUncordon_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.NodesUncordon(childComplexity, args["input"].(NodesControlInput)), true
 	case "Mutation.poolCreate":
 		if e.ComplexityRoot.Mutation.PoolCreate == nil {
 			break
@@ -3526,6 +3730,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.NodePayload.Warnings(childComplexity), true
 
+	case "NodeSelection.count":
+		if e.ComplexityRoot.NodeSelection.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelection.Count(childComplexity), true
+	case "NodeSelection.createdAt":
+		if e.ComplexityRoot.NodeSelection.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelection.CreatedAt(childComplexity), true
+	case "NodeSelection.expiresAt":
+		if e.ComplexityRoot.NodeSelection.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelection.ExpiresAt(childComplexity), true
+	case "NodeSelection.id":
+		if e.ComplexityRoot.NodeSelection.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelection.ID(childComplexity), true
+	case "NodeSelection.preview":
+		if e.ComplexityRoot.NodeSelection.Preview == nil {
+			break
+		}
+
+		args, err := ec.field_NodeSelection_preview_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.NodeSelection.Preview(childComplexity, args["control"].(controls.Verb), args["ifCordonedBy"].(*string), args["anyone"].(bool), args["add"].([]string), args["remove"].([]string), args["set"].([]*LabelInput)), true
+	case "NodeSelection.tenantId":
+		if e.ComplexityRoot.NodeSelection.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelection.TenantID(childComplexity), true
+
+	case "NodeSelectionPayload.cursor":
+		if e.ComplexityRoot.NodeSelectionPayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelectionPayload.Cursor(childComplexity), true
+	case "NodeSelectionPayload.selection":
+		if e.ComplexityRoot.NodeSelectionPayload.Selection == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodeSelectionPayload.Selection(childComplexity), true
+
 	case "NodeSessionEvent.actor":
 		if e.ComplexityRoot.NodeSessionEvent.Actor == nil {
 			break
@@ -3695,6 +3954,320 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NodeTaintEvent.Type(childComplexity), true
+
+	case "NodesOperation.by":
+		if e.ComplexityRoot.NodesOperation.By == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.By(childComplexity), true
+	case "NodesOperation.control":
+		if e.ComplexityRoot.NodesOperation.Control == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Control(childComplexity), true
+	case "NodesOperation.count":
+		if e.ComplexityRoot.NodesOperation.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Count(childComplexity), true
+	case "NodesOperation.createdAt":
+		if e.ComplexityRoot.NodesOperation.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.CreatedAt(childComplexity), true
+	case "NodesOperation.cursor":
+		if e.ComplexityRoot.NodesOperation.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Cursor(childComplexity), true
+	case "NodesOperation.done":
+		if e.ComplexityRoot.NodesOperation.Done == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Done(childComplexity), true
+	case "NodesOperation.endedAt":
+		if e.ComplexityRoot.NodesOperation.EndedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.EndedAt(childComplexity), true
+	case "NodesOperation.endedBy":
+		if e.ComplexityRoot.NodesOperation.EndedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.EndedBy(childComplexity), true
+	case "NodesOperation.id":
+		if e.ComplexityRoot.NodesOperation.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.ID(childComplexity), true
+	case "NodesOperation.left":
+		if e.ComplexityRoot.NodesOperation.Left == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Left(childComplexity), true
+	case "NodesOperation.maxPerPool":
+		if e.ComplexityRoot.NodesOperation.MaxPerPool == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.MaxPerPool(childComplexity), true
+	case "NodesOperation.newResults":
+		if e.ComplexityRoot.NodesOperation.NewResults == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.NewResults(childComplexity), true
+	case "NodesOperation.reason":
+		if e.ComplexityRoot.NodesOperation.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Reason(childComplexity), true
+	case "NodesOperation.refused":
+		if e.ComplexityRoot.NodesOperation.Refused == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Refused(childComplexity), true
+	case "NodesOperation.results":
+		if e.ComplexityRoot.NodesOperation.Results == nil {
+			break
+		}
+
+		args, err := ec.field_NodesOperation_results_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.NodesOperation.Results(childComplexity, args["outcomes"].([]controls.Outcome), args["first"].(int), args["after"].(*string)), true
+	case "NodesOperation.state":
+		if e.ComplexityRoot.NodesOperation.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.State(childComplexity), true
+	case "NodesOperation.tenantId":
+		if e.ComplexityRoot.NodesOperation.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.TenantID(childComplexity), true
+	case "NodesOperation.unchanged":
+		if e.ComplexityRoot.NodesOperation.Unchanged == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Unchanged(childComplexity), true
+	case "NodesOperation.waiting":
+		if e.ComplexityRoot.NodesOperation.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperation.Waiting(childComplexity), true
+
+	case "NodesOperationConnection.edges":
+		if e.ComplexityRoot.NodesOperationConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationConnection.Edges(childComplexity), true
+	case "NodesOperationConnection.nodes":
+		if e.ComplexityRoot.NodesOperationConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationConnection.Nodes(childComplexity), true
+	case "NodesOperationConnection.pageInfo":
+		if e.ComplexityRoot.NodesOperationConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationConnection.PageInfo(childComplexity), true
+
+	case "NodesOperationEdge.cursor":
+		if e.ComplexityRoot.NodesOperationEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationEdge.Cursor(childComplexity), true
+	case "NodesOperationEdge.node":
+		if e.ComplexityRoot.NodesOperationEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationEdge.Node(childComplexity), true
+
+	case "NodesOperationPayload.changed":
+		if e.ComplexityRoot.NodesOperationPayload.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationPayload.Changed(childComplexity), true
+	case "NodesOperationPayload.cursor":
+		if e.ComplexityRoot.NodesOperationPayload.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationPayload.Cursor(childComplexity), true
+	case "NodesOperationPayload.operation":
+		if e.ComplexityRoot.NodesOperationPayload.Operation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationPayload.Operation(childComplexity), true
+	case "NodesOperationPayload.warnings":
+		if e.ComplexityRoot.NodesOperationPayload.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationPayload.Warnings(childComplexity), true
+
+	case "NodesOperationResult.at":
+		if e.ComplexityRoot.NodesOperationResult.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.At(childComplexity), true
+	case "NodesOperationResult.code":
+		if e.ComplexityRoot.NodesOperationResult.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.Code(childComplexity), true
+	case "NodesOperationResult.message":
+		if e.ComplexityRoot.NodesOperationResult.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.Message(childComplexity), true
+	case "NodesOperationResult.node":
+		if e.ComplexityRoot.NodesOperationResult.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.Node(childComplexity), true
+	case "NodesOperationResult.nodeId":
+		if e.ComplexityRoot.NodesOperationResult.NodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.NodeID(childComplexity), true
+	case "NodesOperationResult.outcome":
+		if e.ComplexityRoot.NodesOperationResult.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResult.Outcome(childComplexity), true
+
+	case "NodesOperationResultConnection.edges":
+		if e.ComplexityRoot.NodesOperationResultConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResultConnection.Edges(childComplexity), true
+	case "NodesOperationResultConnection.nodes":
+		if e.ComplexityRoot.NodesOperationResultConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResultConnection.Nodes(childComplexity), true
+	case "NodesOperationResultConnection.pageInfo":
+		if e.ComplexityRoot.NodesOperationResultConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResultConnection.PageInfo(childComplexity), true
+
+	case "NodesOperationResultEdge.cursor":
+		if e.ComplexityRoot.NodesOperationResultEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResultEdge.Cursor(childComplexity), true
+	case "NodesOperationResultEdge.node":
+		if e.ComplexityRoot.NodesOperationResultEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesOperationResultEdge.Node(childComplexity), true
+
+	case "NodesPreview.done":
+		if e.ComplexityRoot.NodesPreview.Done == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreview.Done(childComplexity), true
+	case "NodesPreview.groups":
+		if e.ComplexityRoot.NodesPreview.Groups == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreview.Groups(childComplexity), true
+	case "NodesPreview.refused":
+		if e.ComplexityRoot.NodesPreview.Refused == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreview.Refused(childComplexity), true
+	case "NodesPreview.unchanged":
+		if e.ComplexityRoot.NodesPreview.Unchanged == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreview.Unchanged(childComplexity), true
+
+	case "NodesPreviewGroup.because":
+		if e.ComplexityRoot.NodesPreviewGroup.Because == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Because(childComplexity), true
+	case "NodesPreviewGroup.code":
+		if e.ComplexityRoot.NodesPreviewGroup.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Code(childComplexity), true
+	case "NodesPreviewGroup.cordoned":
+		if e.ComplexityRoot.NodesPreviewGroup.Cordoned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Cordoned(childComplexity), true
+	case "NodesPreviewGroup.count":
+		if e.ComplexityRoot.NodesPreviewGroup.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Count(childComplexity), true
+	case "NodesPreviewGroup.draining":
+		if e.ComplexityRoot.NodesPreviewGroup.Draining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Draining(childComplexity), true
+	case "NodesPreviewGroup.outcome":
+		if e.ComplexityRoot.NodesPreviewGroup.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.Outcome(childComplexity), true
+	case "NodesPreviewGroup.provisionState":
+		if e.ComplexityRoot.NodesPreviewGroup.ProvisionState == nil {
+			break
+		}
+
+		return e.ComplexityRoot.NodesPreviewGroup.ProvisionState(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -3992,6 +4565,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["tenantId"].(string), args["nodeId"].(string)), true
+	case "Query.nodeSelection":
+		if e.ComplexityRoot.Query.NodeSelection == nil {
+			break
+		}
+
+		args, err := ec.field_Query_nodeSelection_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.NodeSelection(childComplexity, args["tenantId"].(string), args["selectionId"].(string)), true
 	case "Query.nodes":
 		if e.ComplexityRoot.Query.Nodes == nil {
 			break
@@ -4003,6 +4587,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Nodes(childComplexity, args["tenantId"].(string), args["filter"].(*node.Filter), args["orderBy"].(node.Order), args["first"].(int), args["after"].(*string)), true
+	case "Query.nodesOperation":
+		if e.ComplexityRoot.Query.NodesOperation == nil {
+			break
+		}
+
+		args, err := ec.field_Query_nodesOperation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.NodesOperation(childComplexity, args["tenantId"].(string), args["operationId"].(string)), true
+	case "Query.nodesOperations":
+		if e.ComplexityRoot.Query.NodesOperations == nil {
+			break
+		}
+
+		args, err := ec.field_Query_nodesOperations_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.NodesOperations(childComplexity, args["tenantId"].(string), args["active"].(bool), args["first"].(int), args["after"].(*string)), true
 	case "Query.pool":
 		if e.ComplexityRoot.Query.Pool == nil {
 			break
@@ -4399,6 +5005,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.NodeEvents(childComplexity, args["tenantId"].(string), args["nodeId"].(*string), args["types"].([]string), args["after"].(*string)), true
+	case "Subscription.nodesOperation":
+		if e.ComplexityRoot.Subscription.NodesOperation == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_nodesOperation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.NodesOperation(childComplexity, args["tenantId"].(string), args["operationId"].(string), args["after"].(*string)), true
 	case "Subscription.securityEvents":
 		if e.ComplexityRoot.Subscription.SecurityEvents == nil {
 			break
@@ -4536,8 +5153,11 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("NodeDrainInput", ec.unmarshalInputNodeDrainInput),
 			graphql.NewInputUnmarshaler("NodeFilter", ec.unmarshalInputNodeFilter),
 			graphql.NewInputUnmarshaler("NodeLabelInput", ec.unmarshalInputNodeLabelInput),
+			graphql.NewInputUnmarshaler("NodeSelectionCreateInput", ec.unmarshalInputNodeSelectionCreateInput),
 			graphql.NewInputUnmarshaler("NodeTaintInput", ec.unmarshalInputNodeTaintInput),
 			graphql.NewInputUnmarshaler("NodeUncordonInput", ec.unmarshalInputNodeUncordonInput),
+			graphql.NewInputUnmarshaler("NodesControlInput", ec.unmarshalInputNodesControlInput),
+			graphql.NewInputUnmarshaler("NodesOperationStopInput", ec.unmarshalInputNodesOperationStopInput),
 			graphql.NewInputUnmarshaler("PoolCreateInput", ec.unmarshalInputPoolCreateInput),
 			graphql.NewInputUnmarshaler("ReservationCreateInput", ec.unmarshalInputReservationCreateInput),
 			graphql.NewInputUnmarshaler("ReservationFilter", ec.unmarshalInputReservationFilter),
@@ -4745,6 +5365,42 @@ enum CertificateState {
   SUPERSEDED
   "Refused for ever."
   REVOKED
+}
+
+"A control that can be done to many nodes at once."
+enum NodesControl {
+  "As nodeCordon."
+  CORDON
+  "As nodeUncordon; only the caller's own cordons unless it is said otherwise."
+  UNCORDON
+  "As nodeDrain, with a limit of drains in a pool if one is given."
+  DRAIN
+  "As nodeTaint."
+  TAINT
+  "As nodeLabel."
+  LABEL
+  "As nodeAdopt."
+  ADOPT
+}
+
+"Where an operation on many nodes stands."
+enum NodesOperationState {
+  "It goes on, or waits for drains to end."
+  RUNNING
+  "Each of its nodes has a result."
+  DONE
+  "Somebody stopped it: what was done stays done, and nodes without a result were left alone."
+  STOPPED
+}
+
+"What became of one of many nodes."
+enum NodesOutcome {
+  "The control changed it."
+  DONE
+  "There was nothing to change."
+  UNCHANGED
+  "It was refused, with the code that the single control would give."
+  REFUSED
 }
 
 "A machine that tenants book. Each control moves exactly one of its independent axes."
@@ -6223,6 +6879,21 @@ type Query {
     "Where the page before ended."
     after: Cursor
   ): DrainConnection!
+  "A selection of the caller's own. NOT_FOUND once it has run out."
+  nodeSelection("The tenant that asks." tenantId: ID!, "The selection." selectionId: ID!): NodeSelection!
+  "An operation on many nodes. Ended ones are kept for 30 days, and 200 of them in a tenant."
+  nodesOperation("The tenant that asks." tenantId: ID!, "The operation." operationId: ID!): NodesOperation!
+  "The tenant's operations on many nodes, the newest first."
+  nodesOperations(
+    "The tenant that asks."
+    tenantId: ID!
+    "Only those that run."
+    active: Boolean! = false
+    "How many, 1 to 500."
+    first: Int! = 50
+    "Begin after it."
+    after: Cursor
+  ): NodesOperationConnection!
   "What a drain of the node would wait for now; it changes nothing. For who may drain the node."
   drainPlan("The tenant that asks: it must own the node." tenantId: ID!, "The node." nodeId: ID!): DrainPlan!
   "The tenant's pools, by name."
@@ -6255,6 +6926,166 @@ type Query {
   tenants: [Tenant!]!
 }
 
+"A frozen set of nodes: those that were there when it was made, whatever comes and goes. It lives for an hour and is its author's alone."
+type NodeSelection {
+  "sel_ and 26 characters."
+  id: ID!
+  "The tenant whose nodes they are, or that sees them."
+  tenantId: ID!
+  "How many nodes there are."
+  count: Int!
+  "When it was made."
+  createdAt: DateTime!
+  "Until when it can be used."
+  expiresAt: DateTime!
+  "What a control would do to its nodes now, by the decisions that the control itself uses; nothing is changed. Arguments that are not of this control are INVALID_INPUT."
+  preview(
+    "The control."
+    control: NodesControl!
+    "UNCORDON: only the cordons of that author; absent: your own."
+    ifCordonedBy: String
+    "UNCORDON: cordons whoever holds them."
+    anyone: Boolean! = false
+    "TAINT: taints to add."
+    add: [String!]
+    "TAINT: taints to remove. LABEL: keys to remove."
+    remove: [String!]
+    "LABEL: labels to set."
+    set: [LabelInput!]
+  ): NodesPreview!
+}
+
+"What a control would do to the nodes of a selection."
+type NodesPreview {
+  "How many would change."
+  done: Int!
+  "How many would stay as they are."
+  unchanged: Int!
+  "How many would be refused."
+  refused: Int!
+  "The nodes by how they stand and what would become of them: those that would change first, then unchanged, then refused, the largest group first."
+  groups: [NodesPreviewGroup!]!
+}
+
+"Nodes that stand alike and to which the same would happen."
+type NodesPreviewGroup {
+  "What would become of them."
+  outcome: NodesOutcome!
+  "The refusal's code."
+  code: String
+  "Of one of them, why it would be refused or left unchanged."
+  because: String
+  "How far they have come; null for those that are gone or not seen any more."
+  provisionState: ProvisionState
+  "Whether they are cordoned."
+  cordoned: Boolean!
+  "Whether a drain runs on them."
+  draining: Boolean!
+  "How many they are."
+  count: Int!
+}
+
+"A control on many nodes. It goes on whether anybody looks or not. Its id stands as requestId in the events of its nodes."
+type NodesOperation {
+  "nop_ and 26 characters."
+  id: ID!
+  "The tenant that acts."
+  tenantId: ID!
+  "What is done."
+  control: NodesControl!
+  "Where it stands."
+  state: NodesOperationState!
+  "Who asked for it."
+  by: String!
+  "The reason that was given, as the nodes' events hold it."
+  reason: String
+  "How many drains may run in a pool while it begins another; null without a limit."
+  maxPerPool: Int
+  "How many nodes there are."
+  count: Int!
+  "How many the control changed."
+  done: Int!
+  "How many had nothing to change."
+  unchanged: Int!
+  "How many were refused."
+  refused: Int!
+  "How many have no result yet; of a stopped one, how many were left alone."
+  left: Int!
+  "What it waits for, in words; null while it goes on."
+  waiting: String
+  "When it was asked for."
+  createdAt: DateTime!
+  "When it ended; null while it runs."
+  endedAt: DateTime
+  "Who stopped it."
+  endedBy: String
+  "What became of each node, in the order in which it was done."
+  results(
+    "Only these outcomes."
+    outcomes: [NodesOutcome!]
+    "How many, 1 to 500."
+    first: Int! = 50
+    "Begin after it."
+    after: Cursor
+  ): NodesOperationResultConnection!
+  "In a subscription, the results since the message before, up to 500, each once and in order, from the first on or after the cursor that was given. In a query there are none."
+  newResults: [NodesOperationResult!]!
+  "In a subscription, the place after newResults, to resume at."
+  cursor: Cursor
+}
+
+"What became of one of an operation's nodes."
+type NodesOperationResult {
+  "The node."
+  nodeId: ID!
+  "The node as it is now, also one of the tenant's that is deleted; null where the tenant does not see it."
+  node: ComputeNode
+  "What became of it."
+  outcome: NodesOutcome!
+  "The refusal's code."
+  code: String
+  "The refusal's sentence, or why nothing had to change."
+  message: String
+  "When."
+  at: DateTime!
+}
+
+"A page of results."
+type NodesOperationResultConnection {
+  "The results with their places."
+  edges: [NodesOperationResultEdge!]!
+  "The results alone."
+  nodes: [NodesOperationResult!]!
+  "Where the page ends."
+  pageInfo: PageInfo!
+}
+
+"A result in a list."
+type NodesOperationResultEdge {
+  "Its place."
+  cursor: Cursor!
+  "The result."
+  node: NodesOperationResult!
+}
+
+"A page of operations."
+type NodesOperationConnection {
+  "The operations with their places."
+  edges: [NodesOperationEdge!]!
+  "The operations alone."
+  nodes: [NodesOperation!]!
+  "Where the page ends."
+  pageInfo: PageInfo!
+}
+
+"An operation in a list."
+type NodesOperationEdge {
+  "Its place."
+  cursor: Cursor!
+  "The operation."
+  node: NodesOperation!
+}
+
 "What can be done. A field that fails is null and leaves its siblings' data."
 type Mutation {
   "Stops new work from landing on the node and changes nothing else. Cordoning a cordoned node changes nothing."
@@ -6271,6 +7102,22 @@ type Mutation {
   nodeAdopt("What to do." input: NodeAdoptInput!): NodePayload
   "Removes a node for good: one that is retired, adopted and cordoned, or not adopted yet, and that holds no open allocation. The machine can join again as a new node. Deleting a deleted node changes nothing."
   nodeDelete("What to do." input: NodeDeleteInput!): NodeDeletePayload
+  "Freezes which nodes a filter lets through now, or those that are named, up to 20,000. What is named and not seen is NOT_FOUND; more than that are RESOURCE_EXHAUSTED."
+  nodeSelectionCreate("What to select." input: NodeSelectionCreateInput!): NodeSelectionPayload
+  "Cordons many nodes, as a job, batch by batch. Each node is judged as by nodeCordon when its turn comes, and refused when somebody uncordoned it since it was selected. This and the other controls of many nodes answer at once with the operation: follow it with the subscription nodesOperation."
+  nodesCordon("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Uncordons many nodes: the cordons that the caller itself holds, unless ifCordonedBy or anyone says otherwise. One whose cordon or drain somebody changed since it was selected is refused."
+  nodesUncordon("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Drains many nodes; with maxPerPool no more at a time in a pool than that. One that somebody uncordoned since it was selected is refused."
+  nodesDrain("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Adds and removes taints of many nodes. One whose taints of these keys somebody moved since it was selected is refused."
+  nodesTaint("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Sets and removes labels of many nodes. One whose labels of these keys somebody moved since it was selected is refused."
+  nodesLabel("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Runs acceptance again on many nodes. One whose acceptance began or ended since it was selected is refused."
+  nodesAdopt("What to do." input: NodesControlInput!): NodesOperationPayload
+  "Stops an operation: once this is answered nothing more is begun by it, and what was done stays done. It takes the action of the operation's control. One that has ended is given unchanged."
+  nodesOperationStop("Which one." input: NodesOperationStopInput!): NodesOperationPayload
   "Books devices of a named node, or a share of it, which excludes nobody."
   reservationCreate("What to do." input: ReservationCreateInput!): ReservationPayload
   "Releases a reservation with all that it holds. Releasing a released one changes nothing."
@@ -6283,6 +7130,80 @@ type Mutation {
   tenantCreate("What to do." input: TenantCreateInput!): TenantPayload
   "Makes a pool, which the tenant owns. One of that name that is there is given unchanged."
   poolCreate("What to do." input: PoolCreateInput!): PoolPayload
+}
+
+"What to select: filter or nodeIds, one of the two."
+input NodeSelectionCreateInput {
+  "The tenant that asks."
+  tenantId: ID!
+  "Which of the nodes that the tenant sees; not the deleted ones."
+  filter: NodeFilter
+  "These nodes, up to 5,000, each once."
+  nodeIds: [ID!]
+  "How many there must be; CONFLICT { expected, actual } when there are others, and nothing is selected."
+  expectCount: Int
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
+"A selection."
+type NodeSelectionPayload {
+  "The selection."
+  selection: NodeSelection!
+  "Where the log stood."
+  cursor: Cursor!
+}
+
+"What to do to many nodes: of a selection, or named, one of the two. Arguments of another control are INVALID_INPUT."
+input NodesControlInput {
+  "The tenant that acts: what it does not own is refused, node by node."
+  tenantId: ID!
+  "The nodes of a selection, as they were frozen."
+  selectionId: ID
+  "These nodes, up to 5,000, each once, frozen now."
+  nodeIds: [ID!]
+  "Free text, up to 256 characters, kept in the events."
+  reason: String
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the same operation."
+  requestId: ID
+  "nodesCordon: when you mean the cordons to end. Nothing is lifted by itself."
+  until: DateTime
+  "nodesUncordon: only the cordons of that author; absent: your own. Others are refused with CONFLICT and stay."
+  ifCordonedBy: String
+  "nodesUncordon: cordons whoever holds them; not beside ifCordonedBy."
+  anyone: Boolean! = false
+  "nodesDrain: by when you want the drains to be over. Nothing is ended by it."
+  deadline: DateTime
+  "nodesDrain: begin one only while fewer drains than that run in the node's pool, whoever began them; the others wait. 1 to 20,000; absent: all at once."
+  maxPerPool: Int
+  "nodesTaint: as nodeTaint."
+  add: [String!]
+  "nodesTaint and nodesLabel: as theirs."
+  remove: [String!]
+  "nodesLabel: as nodeLabel."
+  set: [LabelInput!]
+}
+
+"Which operation to stop."
+input NodesOperationStopInput {
+  "The tenant of the operation."
+  tenantId: ID!
+  "The operation."
+  operationId: ID!
+  "Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer."
+  requestId: ID
+}
+
+"An operation on many nodes."
+type NodesOperationPayload {
+  "The operation, as it is now."
+  operation: NodesOperation!
+  "Whether this call, or the one that it repeats, began or stopped it."
+  changed: Boolean!
+  "Where the log stood: the events of what the operation does come after it."
+  cursor: Cursor!
+  "What was done all the same, in words."
+  warnings: [String!]!
 }
 
 "Which node to cordon, and why."
@@ -6616,6 +7537,15 @@ type Subscription {
     "What happened after it is told first."
     after: Cursor
   ): Drain!
+  "An operation on many nodes as it is: at once, and whenever it has come further. It completes when the operation has ended and all results are told."
+  nodesOperation(
+    "The tenant that asks."
+    tenantId: ID!
+    "The operation."
+    operationId: ID!
+    "Tell the results after it, the cursor of a message before; absent: all from the first on."
+    after: Cursor
+  ): NodesOperation!
 }
 `, BuiltIn: false},
 }
@@ -7345,6 +8275,188 @@ func (ec *executionContext) childFields_NodePayload(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type NodePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_NodeSelection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_NodeSelection_id(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_NodeSelection_tenantId(ctx, field)
+	case "count":
+		return ec.fieldContext_NodeSelection_count(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_NodeSelection_createdAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_NodeSelection_expiresAt(ctx, field)
+	case "preview":
+		return ec.fieldContext_NodeSelection_preview(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeSelection", field.Name)
+}
+
+func (ec *executionContext) childFields_NodeSelectionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "selection":
+		return ec.fieldContext_NodeSelectionPayload_selection(ctx, field)
+	case "cursor":
+		return ec.fieldContext_NodeSelectionPayload_cursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodeSelectionPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_NodesOperation_id(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_NodesOperation_tenantId(ctx, field)
+	case "control":
+		return ec.fieldContext_NodesOperation_control(ctx, field)
+	case "state":
+		return ec.fieldContext_NodesOperation_state(ctx, field)
+	case "by":
+		return ec.fieldContext_NodesOperation_by(ctx, field)
+	case "reason":
+		return ec.fieldContext_NodesOperation_reason(ctx, field)
+	case "maxPerPool":
+		return ec.fieldContext_NodesOperation_maxPerPool(ctx, field)
+	case "count":
+		return ec.fieldContext_NodesOperation_count(ctx, field)
+	case "done":
+		return ec.fieldContext_NodesOperation_done(ctx, field)
+	case "unchanged":
+		return ec.fieldContext_NodesOperation_unchanged(ctx, field)
+	case "refused":
+		return ec.fieldContext_NodesOperation_refused(ctx, field)
+	case "left":
+		return ec.fieldContext_NodesOperation_left(ctx, field)
+	case "waiting":
+		return ec.fieldContext_NodesOperation_waiting(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_NodesOperation_createdAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_NodesOperation_endedAt(ctx, field)
+	case "endedBy":
+		return ec.fieldContext_NodesOperation_endedBy(ctx, field)
+	case "results":
+		return ec.fieldContext_NodesOperation_results(ctx, field)
+	case "newResults":
+		return ec.fieldContext_NodesOperation_newResults(ctx, field)
+	case "cursor":
+		return ec.fieldContext_NodesOperation_cursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperation", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_NodesOperationConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_NodesOperationConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_NodesOperationConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_NodesOperationEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_NodesOperationEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "operation":
+		return ec.fieldContext_NodesOperationPayload_operation(ctx, field)
+	case "changed":
+		return ec.fieldContext_NodesOperationPayload_changed(ctx, field)
+	case "cursor":
+		return ec.fieldContext_NodesOperationPayload_cursor(ctx, field)
+	case "warnings":
+		return ec.fieldContext_NodesOperationPayload_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "nodeId":
+		return ec.fieldContext_NodesOperationResult_nodeId(ctx, field)
+	case "node":
+		return ec.fieldContext_NodesOperationResult_node(ctx, field)
+	case "outcome":
+		return ec.fieldContext_NodesOperationResult_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_NodesOperationResult_code(ctx, field)
+	case "message":
+		return ec.fieldContext_NodesOperationResult_message(ctx, field)
+	case "at":
+		return ec.fieldContext_NodesOperationResult_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationResult", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationResultConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_NodesOperationResultConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_NodesOperationResultConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_NodesOperationResultConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationResultConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesOperationResultEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_NodesOperationResultEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_NodesOperationResultEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesOperationResultEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "done":
+		return ec.fieldContext_NodesPreview_done(ctx, field)
+	case "unchanged":
+		return ec.fieldContext_NodesPreview_unchanged(ctx, field)
+	case "refused":
+		return ec.fieldContext_NodesPreview_refused(ctx, field)
+	case "groups":
+		return ec.fieldContext_NodesPreview_groups(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesPreview", field.Name)
+}
+
+func (ec *executionContext) childFields_NodesPreviewGroup(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "outcome":
+		return ec.fieldContext_NodesPreviewGroup_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_NodesPreviewGroup_code(ctx, field)
+	case "because":
+		return ec.fieldContext_NodesPreviewGroup_because(ctx, field)
+	case "provisionState":
+		return ec.fieldContext_NodesPreviewGroup_provisionState(ctx, field)
+	case "cordoned":
+		return ec.fieldContext_NodesPreviewGroup_cordoned(ctx, field)
+	case "draining":
+		return ec.fieldContext_NodesPreviewGroup_draining(ctx, field)
+	case "count":
+		return ec.fieldContext_NodesPreviewGroup_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type NodesPreviewGroup", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -7889,6 +9001,20 @@ func (ec *executionContext) field_Mutation_nodeLabel_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_nodeSelectionCreate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodeSelectionCreateInput, error) {
+			return ec.unmarshalNNodeSelectionCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelectionCreateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_nodeTaint_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7909,6 +9035,104 @@ func (ec *executionContext) field_Mutation_nodeUncordon_args(ctx context.Context
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (NodeUncordonInput, error) {
 			return ec.unmarshalNNodeUncordonInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeUncordonInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesAdopt_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesCordon_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesDrain_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesLabel_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesOperationStop_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesOperationStopInput, error) {
+			return ec.unmarshalNNodesOperationStopInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationStopInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesTaint_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_nodesUncordon_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (NodesControlInput, error) {
+			return ec.unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7970,6 +9194,90 @@ func (ec *executionContext) field_Mutation_tenantCreate_args(ctx context.Context
 		return nil, err
 	}
 	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_NodeSelection_preview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "control",
+		func(ctx context.Context, v any) (controls.Verb, error) {
+			return ec.unmarshalNNodesControl2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐVerb(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["control"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "ifCordonedBy",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["ifCordonedBy"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "anyone",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["anyone"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "add",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["add"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "remove",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["remove"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "set",
+		func(ctx context.Context, v any) ([]*LabelInput, error) {
+			return ec.unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["set"] = arg5
+	return args, nil
+}
+
+func (ec *executionContext) field_NodesOperation_results_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "outcomes",
+		func(ctx context.Context, v any) ([]controls.Outcome, error) {
+			return ec.unmarshalONodesOutcome2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcomeᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["outcomes"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -8199,6 +9507,28 @@ func (ec *executionContext) field_Query_log_args(ctx context.Context, rawArgs ma
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_nodeSelection_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "selectionId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["selectionId"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -8218,6 +9548,66 @@ func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["nodeId"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_nodesOperation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "operationId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["operationId"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_nodesOperations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "active",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["active"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -8534,6 +9924,36 @@ func (ec *executionContext) field_Subscription_nodeEvents_args(ctx context.Conte
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_nodesOperation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "tenantId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tenantId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "operationId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["operationId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -15558,6 +16978,358 @@ func (ec *executionContext) fieldContext_Mutation_nodeDelete(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_nodeSelectionCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodeSelectionCreate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodeSelectionCreate(ctx, fc.Args["input"].(NodeSelectionCreateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeSelectionPayload) graphql.Marshaler {
+			return ec.marshalONodeSelectionPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelectionPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodeSelectionCreate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeSelectionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodeSelectionCreate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesCordon(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesCordon(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesCordon(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesCordon(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesCordon_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesUncordon(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesUncordon(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesUncordon(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesUncordon(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesUncordon_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesDrain(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesDrain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesDrain(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesDrain(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesDrain_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesTaint(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesTaint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesTaint(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesTaint(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesTaint_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesLabel(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesLabel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesLabel(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesLabel(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesLabel_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesAdopt(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesAdopt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesAdopt(ctx, fc.Args["input"].(NodesControlInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesAdopt(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesAdopt_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_nodesOperationStop(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_nodesOperationStop(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().NodesOperationStop(ctx, fc.Args["input"].(NodesOperationStopInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+			return ec.marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_nodesOperationStop(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_nodesOperationStop_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_reservationCreate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19222,6 +20994,220 @@ func (ec *executionContext) fieldContext_NodePayload_warnings(_ context.Context,
 	return graphql.NewScalarFieldContext("NodePayload", field, false, false, "String")
 }
 
+func (ec *executionContext) _NodeSelection_id(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelection", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSelection_tenantId(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelection", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodeSelection_count(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelection", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodeSelection_createdAt(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelection", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeSelection_expiresAt(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelection", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodeSelection_preview(ctx context.Context, field graphql.CollectedField, obj *NodeSelection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelection_preview(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Preview(ctx, fc.Args["control"].(controls.Verb), fc.Args["ifCordonedBy"].(*string), fc.Args["anyone"].(bool), fc.Args["add"].([]string), fc.Args["remove"].([]string), fc.Args["set"].([]*LabelInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesPreview) graphql.Marshaler {
+			return ec.marshalNNodesPreview2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelection_preview(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeSelection",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesPreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_NodeSelection_preview_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeSelectionPayload_selection(ctx context.Context, field graphql.CollectedField, obj *NodeSelectionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelectionPayload_selection(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Selection, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeSelection) graphql.Marshaler {
+			return ec.marshalNNodeSelection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelectionPayload_selection(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodeSelectionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeSelection(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodeSelectionPayload_cursor(ctx context.Context, field graphql.CollectedField, obj *NodeSelectionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodeSelectionPayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodeSelectionPayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodeSelectionPayload", field, false, false, "Cursor")
+}
+
 func (ec *executionContext) _NodeSessionEvent_id(ctx context.Context, field graphql.CollectedField, obj *NodeSessionEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19882,6 +21868,1285 @@ func (ec *executionContext) _NodeTaintEvent_taintsRemoved(ctx context.Context, f
 }
 func (ec *executionContext) fieldContext_NodeTaintEvent_taintsRemoved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("NodeTaintEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperation_id(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodesOperation_tenantId(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodesOperation_control(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_control(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Control(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v controls.Verb) graphql.Marshaler {
+			return ec.marshalNNodesControl2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐVerb(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_control(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, true, false, "NodesControl")
+}
+
+func (ec *executionContext) _NodesOperation_state(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v controls.OperationState) graphql.Marshaler {
+			return ec.marshalNNodesOperationState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOperationState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "NodesOperationState")
+}
+
+func (ec *executionContext) _NodesOperation_by(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperation_reason(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperation_maxPerPool(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_maxPerPool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxPerPool(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_maxPerPool(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, true, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_count(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_done(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_unchanged(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_unchanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unchanged, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_unchanged(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_refused(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_refused(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refused, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_refused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_left(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_left(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Left(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_left(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, true, false, "Int")
+}
+
+func (ec *executionContext) _NodesOperation_waiting(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperation_createdAt(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodesOperation_endedAt(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodesOperation_endedBy(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_endedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_endedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperation_results(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return obj.Results(ctx, fc.Args["outcomes"].([]controls.Outcome), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationResultConnection) graphql.Marshaler {
+			return ec.marshalNNodesOperationResultConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_results(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationResultConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_NodesOperation_results_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperation_newResults(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_newResults(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NewResults, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesOperationResult) graphql.Marshaler {
+			return ec.marshalNNodesOperationResult2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_newResults(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperation_cursor(ctx context.Context, field graphql.CollectedField, obj *NodesOperation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperation_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOCursor2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperation_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperation", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodesOperationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *NodesOperationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesOperationEdge) graphql.Marshaler {
+			return ec.marshalNNodesOperationEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *NodesOperationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesOperation) graphql.Marshaler {
+			return ec.marshalNNodesOperation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *NodesOperationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *NodesOperationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodesOperationEdge_node(ctx context.Context, field graphql.CollectedField, obj *NodesOperationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperation) graphql.Marshaler {
+			return ec.marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationPayload_operation(ctx context.Context, field graphql.CollectedField, obj *NodesOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationPayload_operation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Operation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperation) graphql.Marshaler {
+			return ec.marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationPayload_operation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationPayload_changed(ctx context.Context, field graphql.CollectedField, obj *NodesOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationPayload_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationPayload_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _NodesOperationPayload_cursor(ctx context.Context, field graphql.CollectedField, obj *NodesOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationPayload_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationPayload_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationPayload", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodesOperationPayload_warnings(ctx context.Context, field graphql.CollectedField, obj *NodesOperationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationPayload_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationPayload_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperationResult_nodeId(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_nodeId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NodeID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_nodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResult", field, false, false, "ID")
+}
+
+func (ec *executionContext) _NodesOperationResult_node(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Node) graphql.Marshaler {
+			return ec.marshalOComputeNode2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNode(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationResult",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ComputeNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationResult_outcome(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v controls.Outcome) graphql.Marshaler {
+			return ec.marshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResult", field, false, false, "NodesOutcome")
+}
+
+func (ec *executionContext) _NodesOperationResult_code(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResult", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperationResult_message(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResult", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesOperationResult_at(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResult_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResult_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResult", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _NodesOperationResultConnection_edges(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResultConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResultConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesOperationResultEdge) graphql.Marshaler {
+			return ec.marshalNNodesOperationResultEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResultConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationResultConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationResultEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationResultConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResultConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResultConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesOperationResult) graphql.Marshaler {
+			return ec.marshalNNodesOperationResult2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResultConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationResultConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationResultConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResultConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResultConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResultConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationResultConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesOperationResultEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResultEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResultEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResultEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesOperationResultEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _NodesOperationResultEdge_node(ctx context.Context, field graphql.CollectedField, obj *NodesOperationResultEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesOperationResultEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationResult) graphql.Marshaler {
+			return ec.marshalNNodesOperationResult2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResult(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesOperationResultEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesOperationResultEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesPreview_done(ctx context.Context, field graphql.CollectedField, obj *NodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreview_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreview_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreview", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesPreview_unchanged(ctx context.Context, field graphql.CollectedField, obj *NodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreview_unchanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unchanged, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreview_unchanged(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreview", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesPreview_refused(ctx context.Context, field graphql.CollectedField, obj *NodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreview_refused(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refused, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreview_refused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreview", field, false, false, "Int")
+}
+
+func (ec *executionContext) _NodesPreview_groups(ctx context.Context, field graphql.CollectedField, obj *NodesPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreview_groups(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Groups, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*NodesPreviewGroup) graphql.Marshaler {
+			return ec.marshalNNodesPreviewGroup2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreviewGroupᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreview_groups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "NodesPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesPreviewGroup(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _NodesPreviewGroup_outcome(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v controls.Outcome) graphql.Marshaler {
+			return ec.marshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "NodesOutcome")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_code(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_because(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_because(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Because, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v node.Text) graphql.Marshaler {
+			return ec.marshalOString2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_because(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "String")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_provisionState(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_provisionState(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProvisionState(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *node.ProvisionState) graphql.Marshaler {
+			return ec.marshalOProvisionState2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_provisionState(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, true, false, "ProvisionState")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_cordoned(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_cordoned(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cordoned, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_cordoned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_draining(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_draining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Draining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_draining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _NodesPreviewGroup_count(ctx context.Context, field graphql.CollectedField, obj *NodesPreviewGroup) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_NodesPreviewGroup_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_NodesPreviewGroup_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("NodesPreviewGroup", field, false, false, "Int")
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -21042,6 +24307,138 @@ func (ec *executionContext) fieldContext_Query_drains(ctx context.Context, field
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_drains_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_nodeSelection(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_nodeSelection(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().NodeSelection(ctx, fc.Args["tenantId"].(string), fc.Args["selectionId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodeSelection) graphql.Marshaler {
+			return ec.marshalNNodeSelection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_nodeSelection(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodeSelection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_nodeSelection_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_nodesOperation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_nodesOperation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().NodesOperation(ctx, fc.Args["tenantId"].(string), fc.Args["operationId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperation) graphql.Marshaler {
+			return ec.marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_nodesOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_nodesOperation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_nodesOperations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_nodesOperations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().NodesOperations(ctx, fc.Args["tenantId"].(string), fc.Args["active"].(bool), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperationConnection) graphql.Marshaler {
+			return ec.marshalNNodesOperationConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_nodesOperations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperationConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_nodesOperations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -22799,6 +26196,50 @@ func (ec *executionContext) fieldContext_Subscription_drainChanges(ctx context.C
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_drainChanges_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_nodesOperation(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_nodesOperation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().NodesOperation(ctx, fc.Args["tenantId"].(string), fc.Args["operationId"].(string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *NodesOperation) graphql.Marshaler {
+			return ec.marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_nodesOperation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_NodesOperation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_nodesOperation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -25113,6 +28554,76 @@ func UnmarshalNodeLabelInput(ctx context.Context, raw any) (NodeLabelInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputNodeSelectionCreateInput(ctx context.Context, obj any) (NodeSelectionCreateInput, error) {
+	var it NodeSelectionCreateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "filter", "nodeIds", "expectCount", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "filter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("filter"))
+			data, err := ec.unmarshalONodeFilter2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐFilter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Filter = data
+		case "nodeIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeIds = data
+		case "expectCount":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectCount"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectCount = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodeSelectionCreateInput unmarshals raw into the NodeSelectionCreateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodeSelectionCreateInput(ctx context.Context, raw any) (NodeSelectionCreateInput, error) {
+	var out NodeSelectionCreateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeSelectionCreateInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputNodeTaintInput(ctx context.Context, obj any) (NodeTaintInput, error) {
 	var it NodeTaintInput
 	if obj == nil {
@@ -25271,6 +28782,192 @@ func (ec *executionContext) unmarshalInputNodeUncordonInput(ctx context.Context,
 func UnmarshalNodeUncordonInput(ctx context.Context, raw any) (NodeUncordonInput, error) {
 	var out NodeUncordonInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodeUncordonInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputNodesControlInput(ctx context.Context, obj any) (NodesControlInput, error) {
+	var it NodesControlInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["anyone"]; !present {
+		asMap["anyone"] = false
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "selectionId", "nodeIds", "reason", "requestId", "until", "ifCordonedBy", "anyone", "deadline", "maxPerPool", "add", "remove", "set"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "selectionId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("selectionId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SelectionID = data
+		case "nodeIds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("nodeIds"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NodeIds = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "ifCordonedBy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ifCordonedBy"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IfCordonedBy = data
+		case "anyone":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("anyone"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Anyone = data
+		case "deadline":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deadline"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Deadline = data
+		case "maxPerPool":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxPerPool"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxPerPool = data
+		case "add":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("add"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Add = data
+		case "remove":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("remove"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Remove = data
+		case "set":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("set"))
+			data, err := ec.unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Set = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodesControlInput unmarshals raw into the NodesControlInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodesControlInput(ctx context.Context, raw any) (NodesControlInput, error) {
+	var out NodesControlInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodesControlInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputNodesOperationStopInput(ctx context.Context, obj any) (NodesOperationStopInput, error) {
+	var it NodesOperationStopInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "operationId", "requestId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "operationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("operationId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OperationID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalNodesOperationStopInput unmarshals raw into the NodesOperationStopInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalNodesOperationStopInput(ctx context.Context, raw any) (NodesOperationStopInput, error) {
+	var out NodesOperationStopInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "NodesOperationStopInput", raw, &out)
 	return out, err
 }
 
@@ -28167,6 +31864,62 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "nodeSelectionCreate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodeSelectionCreate(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesCordon":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesCordon(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesUncordon":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesUncordon(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesDrain":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesDrain(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesTaint":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesTaint(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesLabel":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesLabel(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesAdopt":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesAdopt(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nodesOperationStop":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_nodesOperationStop(ctx, field)
+			})
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "reservationCreate":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_reservationCreate(ctx, field)
@@ -29383,6 +33136,103 @@ func (ec *executionContext) _NodePayload(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var nodeSelectionImplementors = []string{"NodeSelection"}
+
+func (ec *executionContext) _NodeSelection(ctx context.Context, sel ast.SelectionSet, obj *NodeSelection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeSelectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeSelection")
+		case "id":
+			out.Values[i] = ec._NodeSelection_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._NodeSelection_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "count":
+			out.Values[i] = ec._NodeSelection_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._NodeSelection_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "expiresAt":
+			out.Values[i] = ec._NodeSelection_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "preview":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodeSelection_preview(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodeSelectionPayloadImplementors = []string{"NodeSelectionPayload"}
+
+func (ec *executionContext) _NodeSelectionPayload(ctx context.Context, sel ast.SelectionSet, obj *NodeSelectionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodeSelectionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodeSelectionPayload")
+		case "selection":
+			out.Values[i] = ec._NodeSelectionPayload_selection(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._NodeSelectionPayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var nodeSessionEventImplementors = []string{"NodeSessionEvent", "Event"}
 
 func (ec *executionContext) _NodeSessionEvent(ctx context.Context, sel ast.SelectionSet, obj *NodeSessionEvent) graphql.Marshaler {
@@ -29563,6 +33413,510 @@ func (ec *executionContext) _NodeTaintEvent(ctx context.Context, sel ast.Selecti
 			out.Values[i] = ec._NodeTaintEvent_taintsRemoved(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationImplementors = []string{"NodesOperation"}
+
+func (ec *executionContext) _NodesOperation(ctx context.Context, sel ast.SelectionSet, obj *NodesOperation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperation")
+		case "id":
+			out.Values[i] = ec._NodesOperation_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._NodesOperation_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "control":
+			out.Values[i] = ec._NodesOperation_control(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "state":
+			out.Values[i] = ec._NodesOperation_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "by":
+			out.Values[i] = ec._NodesOperation_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._NodesOperation_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "maxPerPool":
+			out.Values[i] = ec._NodesOperation_maxPerPool(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "count":
+			out.Values[i] = ec._NodesOperation_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "done":
+			out.Values[i] = ec._NodesOperation_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "unchanged":
+			out.Values[i] = ec._NodesOperation_unchanged(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "refused":
+			out.Values[i] = ec._NodesOperation_refused(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "left":
+			out.Values[i] = ec._NodesOperation_left(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "waiting":
+			out.Values[i] = ec._NodesOperation_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._NodesOperation_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "endedAt":
+			out.Values[i] = ec._NodesOperation_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "endedBy":
+			out.Values[i] = ec._NodesOperation_endedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "results":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodesOperation_results(ctx, field, obj)
+				})
+		case "newResults":
+			out.Values[i] = ec._NodesOperation_newResults(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cursor":
+			out.Values[i] = ec._NodesOperation_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationConnectionImplementors = []string{"NodesOperationConnection"}
+
+func (ec *executionContext) _NodesOperationConnection(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationConnection")
+		case "edges":
+			out.Values[i] = ec._NodesOperationConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._NodesOperationConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._NodesOperationConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationEdgeImplementors = []string{"NodesOperationEdge"}
+
+func (ec *executionContext) _NodesOperationEdge(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationEdge")
+		case "cursor":
+			out.Values[i] = ec._NodesOperationEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._NodesOperationEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationPayloadImplementors = []string{"NodesOperationPayload"}
+
+func (ec *executionContext) _NodesOperationPayload(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationPayload")
+		case "operation":
+			out.Values[i] = ec._NodesOperationPayload_operation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._NodesOperationPayload_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cursor":
+			out.Values[i] = ec._NodesOperationPayload_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._NodesOperationPayload_warnings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationResultImplementors = []string{"NodesOperationResult"}
+
+func (ec *executionContext) _NodesOperationResult(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationResult")
+		case "nodeId":
+			out.Values[i] = ec._NodesOperationResult_nodeId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "node":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._NodesOperationResult_node(ctx, field, obj)
+				})
+		case "outcome":
+			out.Values[i] = ec._NodesOperationResult_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "code":
+			out.Values[i] = ec._NodesOperationResult_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "message":
+			out.Values[i] = ec._NodesOperationResult_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._NodesOperationResult_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationResultConnectionImplementors = []string{"NodesOperationResultConnection"}
+
+func (ec *executionContext) _NodesOperationResultConnection(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationResultConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationResultConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationResultConnection")
+		case "edges":
+			out.Values[i] = ec._NodesOperationResultConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._NodesOperationResultConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._NodesOperationResultConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesOperationResultEdgeImplementors = []string{"NodesOperationResultEdge"}
+
+func (ec *executionContext) _NodesOperationResultEdge(ctx context.Context, sel ast.SelectionSet, obj *NodesOperationResultEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesOperationResultEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesOperationResultEdge")
+		case "cursor":
+			out.Values[i] = ec._NodesOperationResultEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._NodesOperationResultEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesPreviewImplementors = []string{"NodesPreview"}
+
+func (ec *executionContext) _NodesPreview(ctx context.Context, sel ast.SelectionSet, obj *NodesPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesPreview")
+		case "done":
+			out.Values[i] = ec._NodesPreview_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unchanged":
+			out.Values[i] = ec._NodesPreview_unchanged(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "refused":
+			out.Values[i] = ec._NodesPreview_refused(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "groups":
+			out.Values[i] = ec._NodesPreview_groups(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var nodesPreviewGroupImplementors = []string{"NodesPreviewGroup"}
+
+func (ec *executionContext) _NodesPreviewGroup(ctx context.Context, sel ast.SelectionSet, obj *NodesPreviewGroup) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, nodesPreviewGroupImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("NodesPreviewGroup")
+		case "outcome":
+			out.Values[i] = ec._NodesPreviewGroup_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._NodesPreviewGroup_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "because":
+			out.Values[i] = ec._NodesPreviewGroup_because(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "provisionState":
+			out.Values[i] = ec._NodesPreviewGroup_provisionState(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cordoned":
+			out.Values[i] = ec._NodesPreviewGroup_cordoned(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "draining":
+			out.Values[i] = ec._NodesPreviewGroup_draining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._NodesPreviewGroup_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -30042,6 +34396,24 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_drains(ctx, field)
+				})
+		case "nodeSelection":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_nodeSelection(ctx, field)
+				})
+		case "nodesOperation":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_nodesOperation(ctx, field)
+				})
+		case "nodesOperations":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_nodesOperations(ctx, field)
 				})
 		case "drainPlan":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -30597,6 +34969,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_fleetSummary(ctx, fields[0])
 	case "drainChanges":
 		return ec._Subscription_drainChanges(ctx, fields[0])
+	case "nodesOperation":
+		return ec._Subscription_nodesOperation(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -32057,6 +36431,19 @@ func (ec *executionContext) marshalNNodeOrder2githubᚗcomᚋbetterᚑcomputeᚋ
 	return res
 }
 
+func (ec *executionContext) marshalNNodeSelection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelection(ctx context.Context, sel ast.SelectionSet, v *NodeSelection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodeSelection!")
+		return graphql.Null
+	}
+	return ec._NodeSelection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNNodeSelectionCreateInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelectionCreateInput(ctx context.Context, v any) (NodeSelectionCreateInput, error) {
+	res, err := ec.unmarshalInputNodeSelectionCreateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNNodeTaintInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeTaintInput(ctx context.Context, v any) (NodeTaintInput, error) {
 	res, err := ec.unmarshalInputNodeTaintInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -32065,6 +36452,205 @@ func (ec *executionContext) unmarshalNNodeTaintInput2githubᚗcomᚋbetterᚑcom
 func (ec *executionContext) unmarshalNNodeUncordonInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeUncordonInput(ctx context.Context, v any) (NodeUncordonInput, error) {
 	res, err := ec.unmarshalInputNodeUncordonInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNNodesControl2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐVerb(ctx context.Context, v any) (controls.Verb, error) {
+	tmp, err := UnmarshalString(v)
+	res := controls.Verb(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNNodesControl2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐVerb(ctx context.Context, sel ast.SelectionSet, v controls.Verb) graphql.Marshaler {
+	_ = sel
+	res := MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "NodesControl!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNNodesControlInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesControlInput(ctx context.Context, v any) (NodesControlInput, error) {
+	res, err := ec.unmarshalInputNodesControlInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNNodesOperation2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodesOperation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodesOperation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperation(ctx context.Context, sel ast.SelectionSet, v *NodesOperation) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperation!")
+		return graphql.Null
+	}
+	return ec._NodesOperation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesOperationConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationConnection(ctx context.Context, sel ast.SelectionSet, v *NodesOperationConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperationConnection!")
+		return graphql.Null
+	}
+	return ec._NodesOperationConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesOperationEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodesOperationEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesOperationEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodesOperationEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationEdge(ctx context.Context, sel ast.SelectionSet, v *NodesOperationEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperationEdge!")
+		return graphql.Null
+	}
+	return ec._NodesOperationEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesOperationResult2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodesOperationResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesOperationResult2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodesOperationResult2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResult(ctx context.Context, sel ast.SelectionSet, v *NodesOperationResult) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperationResult!")
+		return graphql.Null
+	}
+	return ec._NodesOperationResult(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesOperationResultConnection2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultConnection(ctx context.Context, sel ast.SelectionSet, v *NodesOperationResultConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperationResultConnection!")
+		return graphql.Null
+	}
+	return ec._NodesOperationResultConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesOperationResultEdge2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodesOperationResultEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesOperationResultEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodesOperationResultEdge2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationResultEdge(ctx context.Context, sel ast.SelectionSet, v *NodesOperationResultEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesOperationResultEdge!")
+		return graphql.Null
+	}
+	return ec._NodesOperationResultEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNNodesOperationState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOperationState(ctx context.Context, v any) (controls.OperationState, error) {
+	tmp, err := UnmarshalString(v)
+	res := controls.OperationState(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNNodesOperationState2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOperationState(ctx context.Context, sel ast.SelectionSet, v controls.OperationState) graphql.Marshaler {
+	_ = sel
+	res := MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "NodesOperationState!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNNodesOperationStopInput2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationStopInput(ctx context.Context, v any) (NodesOperationStopInput, error) {
+	res, err := ec.unmarshalInputNodesOperationStopInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx context.Context, v any) (controls.Outcome, error) {
+	tmp, err := UnmarshalString(v)
+	res := controls.Outcome(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx context.Context, sel ast.SelectionSet, v controls.Outcome) graphql.Marshaler {
+	_ = sel
+	res := MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "NodesOutcome!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNNodesPreview2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreview(ctx context.Context, sel ast.SelectionSet, v *NodesPreview) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesPreview!")
+		return graphql.Null
+	}
+	return ec._NodesPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNNodesPreviewGroup2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreviewGroupᚄ(ctx context.Context, sel ast.SelectionSet, v []*NodesPreviewGroup) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesPreviewGroup2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreviewGroup(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNodesPreviewGroup2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesPreviewGroup(ctx context.Context, sel ast.SelectionSet, v *NodesPreviewGroup) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "NodesPreviewGroup!")
+		return graphql.Null
+	}
+	return ec._NodesPreviewGroup(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -32907,6 +37493,56 @@ func (ec *executionContext) marshalONodePayload2ᚖgithubᚗcomᚋbetterᚑcompu
 	return ec._NodePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalONodeSelectionPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodeSelectionPayload(ctx context.Context, sel ast.SelectionSet, v *NodeSelectionPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._NodeSelectionPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalONodesOperationPayload2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐNodesOperationPayload(ctx context.Context, sel ast.SelectionSet, v *NodesOperationPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._NodesOperationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalONodesOutcome2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcomeᚄ(ctx context.Context, v any) ([]controls.Outcome, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]controls.Outcome, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalONodesOutcome2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcomeᚄ(ctx context.Context, sel ast.SelectionSet, v []controls.Outcome) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNodesOutcome2githubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋcontrolsᚐOutcome(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOPlaceableFor2ᚕgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐPlaceableᚄ(ctx context.Context, v any) ([]node.Placeable, error) {
 	if v == nil {
 		return nil, nil
@@ -32991,6 +37627,25 @@ func (ec *executionContext) marshalOProvisionState2ᚕgithubᚗcomᚋbetterᚑco
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalOProvisionState2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx context.Context, v any) (*node.ProvisionState, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := UnmarshalString(v)
+	res := node.ProvisionState(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOProvisionState2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋnodeᚐProvisionState(ctx context.Context, sel ast.SelectionSet, v *node.ProvisionState) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) marshalOReservation2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐReservation(ctx context.Context, sel ast.SelectionSet, v *Reservation) graphql.Marshaler {

@@ -9,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/better-compute/better-compute/controls"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/node"
@@ -22,6 +23,7 @@ const (
 	maxDepth      = 12
 	maxFields     = 600 // selections in the document after fragments are spread, aliases included
 	maxComplexity = 60_000
+	previewCost   = 10_000 // it reads up to 20,000 nodes
 	cachedQueries = 500
 	cachedLength  = 8 << 10
 )
@@ -118,6 +120,13 @@ func complexities() ComplexityRoot {
 	c.Query.JoinTokens = func(child int, _ string, first int, _ *string) int { return page(child, first) }
 	c.ComputeNode.Certificates = func(child int, _ bool, first int, _ *string) int { return page(child, first) }
 	c.NodeChangeBatch.Changed = func(child int) int { return page(child, maxBatch) }
+	c.Query.NodesOperations = func(child int, _ string, _ bool, first int, _ *string) int { return page(child, first) }
+	c.NodesOperation.Results = func(child int, _ []controls.Outcome, first int, _ *string) int { return page(child, first) }
+	c.NodesOperation.NewResults = func(child int) int { return page(child, maxBatch) }
+	c.NodeSelection.Preview = func(child int, _ controls.Verb, _ *string, _ bool, _, _ []string, _ []*LabelInput) int {
+		return previewCost + child
+	}
+	c.NodesPreview.Groups = func(child int) int { return page(child, 20) }
 	c.FleetSummary.Pools = func(child int) int { return page(child, 20) }
 	c.ComputeNode.Events = func(child int, _ []string, first int, _ *string) int { return page(child, first) }
 	c.ComputeNode.Allocations = func(child int, _ bool, first int, _ *string) int { return page(child, first) }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,7 @@ func TestOneConnection(t *testing.T) {
 		at(t, "reservationCreate", "reservation", "id")
 	invited := b.query(`mutation($p: ID!) { joinTokenCreate(input: { tenantId: "acme", poolId: $p }) { joinToken { id } } }`, object{"p": b.pool}).
 		at(t, "joinTokenCreate", "joinToken", "id")
+	begun := b.began("nodesCordon", object{"nodeIds": []string{b.node()}})
 	for _, f := range schema.Mutation.Fields {
 		input := object{"requestId": id.New("req")}
 		of := schema.Types[f.Arguments.ForName("input").Type.Name()]
@@ -78,6 +80,8 @@ func TestOneConnection(t *testing.T) {
 				input[i.Name] = booked
 			case i.Name == "joinTokenId":
 				input[i.Name] = invited
+			case i.Name == "operationId":
+				input[i.Name] = begun
 			case i.Name == "nodeId":
 				input[i.Name] = b.node() // its own, since one control's end can be in the way of the next
 			case i.Type.NonNull && i.DefaultValue == nil:
@@ -89,7 +93,18 @@ func TestOneConnection(t *testing.T) {
 		if f.Name == "tenantCreate" {
 			input["tenantId"] = "fresh"
 		}
-		a := b.as(root, "mutation($i: "+of.Name+"!) { "+f.Name+"(input: $i) "+everything(schema, schema.Types[f.Type.Name()], "NodeEvents")+" }", object{"i": input})
+		above := []string{"NodeEvents"}
+		if needs, many := manyControls[f.Name]; many || f.Name == "nodeSelectionCreate" {
+			delete(input, "add")
+			delete(input, "set")
+			delete(input, "selectionId")
+			maps.Copy(input, needs)
+			input["nodeIds"] = []string{b.node()}
+		}
+		if f.Type.Name() == "NodesOperationPayload" {
+			above = append(above, "ComputeNode") // twice would be too much
+		}
+		a := b.as(root, "mutation($i: "+of.Name+"!) { "+f.Name+"(input: $i) "+everything(schema, schema.Types[f.Type.Name()], above...)+" }", object{"i": input})
 		if f.Name == "nodeDelete" { // of a node in service, refused by the same transaction that would delete it
 			require.Equal(t, "INVALID_STATE", a.code(t))
 			continue

@@ -333,6 +333,28 @@ type NodePayload struct {
 	Warnings []string `json:"warnings"`
 }
 
+// What to select: filter or nodeIds, one of the two.
+type NodeSelectionCreateInput struct {
+	// The tenant that asks.
+	TenantID string `json:"tenantId"`
+	// Which of the nodes that the tenant sees; not the deleted ones.
+	Filter *node.Filter `json:"filter,omitempty"`
+	// These nodes, up to 5,000, each once.
+	NodeIds []string `json:"nodeIds,omitempty"`
+	// How many there must be; CONFLICT { expected, actual } when there are others, and nothing is selected.
+	ExpectCount *int `json:"expectCount,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
+// A selection.
+type NodeSelectionPayload struct {
+	// The selection.
+	Selection *NodeSelection `json:"selection"`
+	// Where the log stood.
+	Cursor string `json:"cursor"`
+}
+
 // Which taints to add and remove. At least one of the lists must hold a key.
 type NodeTaintInput struct {
 	// The tenant that acts: it must own the node.
@@ -365,6 +387,106 @@ type NodeUncordonInput struct {
 	RequestID *string `json:"requestId,omitempty"`
 	// Only if the cordon's author is this one; CONFLICT when it is another.
 	IfCordonedBy *string `json:"ifCordonedBy,omitempty"`
+}
+
+// What to do to many nodes: of a selection, or named, one of the two. Arguments of another control are INVALID_INPUT.
+type NodesControlInput struct {
+	// The tenant that acts: what it does not own is refused, node by node.
+	TenantID string `json:"tenantId"`
+	// The nodes of a selection, as they were frozen.
+	SelectionID *string `json:"selectionId,omitempty"`
+	// These nodes, up to 5,000, each once, frozen now.
+	NodeIds []string `json:"nodeIds,omitempty"`
+	// Free text, up to 256 characters, kept in the events.
+	Reason *string `json:"reason,omitempty"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the same operation.
+	RequestID *string `json:"requestId,omitempty"`
+	// nodesCordon: when you mean the cordons to end. Nothing is lifted by itself.
+	Until *time.Time `json:"until,omitempty"`
+	// nodesUncordon: only the cordons of that author; absent: your own. Others are refused with CONFLICT and stay.
+	IfCordonedBy *string `json:"ifCordonedBy,omitempty"`
+	// nodesUncordon: cordons whoever holds them; not beside ifCordonedBy.
+	Anyone bool `json:"anyone"`
+	// nodesDrain: by when you want the drains to be over. Nothing is ended by it.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// nodesDrain: begin one only while fewer drains than that run in the node's pool, whoever began them; the others wait. 1 to 20,000; absent: all at once.
+	MaxPerPool *int `json:"maxPerPool,omitempty"`
+	// nodesTaint: as nodeTaint.
+	Add []string `json:"add,omitempty"`
+	// nodesTaint and nodesLabel: as theirs.
+	Remove []string `json:"remove,omitempty"`
+	// nodesLabel: as nodeLabel.
+	Set []*LabelInput `json:"set,omitempty"`
+}
+
+// A page of operations.
+type NodesOperationConnection struct {
+	// The operations with their places.
+	Edges []*NodesOperationEdge `json:"edges"`
+	// The operations alone.
+	Nodes []*NodesOperation `json:"nodes"`
+	// Where the page ends.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An operation in a list.
+type NodesOperationEdge struct {
+	// Its place.
+	Cursor string `json:"cursor"`
+	// The operation.
+	Node *NodesOperation `json:"node"`
+}
+
+// An operation on many nodes.
+type NodesOperationPayload struct {
+	// The operation, as it is now.
+	Operation *NodesOperation `json:"operation"`
+	// Whether this call, or the one that it repeats, began or stopped it.
+	Changed bool `json:"changed"`
+	// Where the log stood: the events of what the operation does come after it.
+	Cursor string `json:"cursor"`
+	// What was done all the same, in words.
+	Warnings []string `json:"warnings"`
+}
+
+// A page of results.
+type NodesOperationResultConnection struct {
+	// The results with their places.
+	Edges []*NodesOperationResultEdge `json:"edges"`
+	// The results alone.
+	Nodes []*NodesOperationResult `json:"nodes"`
+	// Where the page ends.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A result in a list.
+type NodesOperationResultEdge struct {
+	// Its place.
+	Cursor string `json:"cursor"`
+	// The result.
+	Node *NodesOperationResult `json:"node"`
+}
+
+// Which operation to stop.
+type NodesOperationStopInput struct {
+	// The tenant of the operation.
+	TenantID string `json:"tenantId"`
+	// The operation.
+	OperationID string `json:"operationId"`
+	// Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer.
+	RequestID *string `json:"requestId,omitempty"`
+}
+
+// What a control would do to the nodes of a selection.
+type NodesPreview struct {
+	// How many would change.
+	Done int `json:"done"`
+	// How many would stay as they are.
+	Unchanged int `json:"unchanged"`
+	// How many would be refused.
+	Refused int `json:"refused"`
+	// The nodes by how they stand and what would become of them: those that would change first, then unchanged, then refused, the largest group first.
+	Groups []*NodesPreviewGroup `json:"groups"`
 }
 
 // Says whether there is more.

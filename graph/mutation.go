@@ -110,7 +110,7 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 	if e.Who, err = actor(ctx); err != nil {
 		return nil, err
 	}
-	if !selects(ctx, "node") {
+	if !selected(ctx, "NodePayload", "node") {
 		e.Unshown = node.AllParts
 	}
 	done, err := verb(ctx, e)
@@ -123,9 +123,9 @@ func (m mutations) control(ctx context.Context, verb func(context.Context, node.
 	}, nil
 }
 
-// selects says whether the answer to the mutation shows a field of its payload.
-func selects(ctx context.Context, name string) bool {
-	for _, f := range graphql.CollectFieldsCtx(ctx, []string{"NodePayload"}) {
+// selected says whether the answer shows a field of what it gives.
+func selected(ctx context.Context, kind, name string) bool {
+	for _, f := range graphql.CollectFieldsCtx(ctx, []string{kind}) {
 		if f.Name == name {
 			return true
 		}

@@ -31,6 +31,8 @@ const (
 	Gateway     Kind = "gw"
 	Token       Kind = "tok"
 	Principal   Kind = "prn"
+	Selection   Kind = "sel"
+	Operation   Kind = "nop"
 )
 
 // New makes a fresh id of the kind. Ids of one kind sort by the time of their making.

@@ -30,10 +30,11 @@ func (r *Runner) turnIntervals(ctx context.Context) {
 		}
 		err := r.parts.turn(ctx)
 		if err == nil && n%netEvery == 0 {
-			err = errors.Join(r.parts.catchEmpty(ctx), r.parts.Controls.TellOverdue(ctx))
+			_, lost := r.parts.Controls.ReviveOperations(ctx)
+			err = errors.Join(r.parts.catchEmpty(ctx), r.parts.Controls.TellOverdue(ctx), lost)
 		}
 		if err != nil && ctx.Err() == nil && !failing {
-			r.log.ErrorContext(ctx, "beginnings and ends of intervals, or of drains, can't be written; trying on", "error", err)
+			r.log.ErrorContext(ctx, "what is due or got lost (intervals, drains, operations) can't be written; trying on", "error", err)
 		}
 		failing = err != nil
 	}

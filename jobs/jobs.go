@@ -26,6 +26,9 @@ const fetchCooldown = 5 * time.Millisecond
 // queueMaintenance holds what keeps the database in order.
 const queueMaintenance = "maintenance"
 
+// operationsAtOnce is how many operations on many nodes one process goes on with at a time: each keeps a connection and a core busy.
+const operationsAtOnce = 2
+
 // Parts are what the workers call.
 type Parts struct {
 	Controls *controls.Controls
@@ -60,6 +63,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 	river.AddWorker(workers, &drainWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainWakeWorker{controls: p.Controls})
 	river.AddWorker(workers, &deleteWorker{controls: p.Controls})
+	river.AddWorker(workers, &operationWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainSweepWorker{controls: p.Controls})
 	river.AddWorker(workers, &intervalSweepWorker{parts: p})
 	river.AddWorker(workers, &tidyWorker{parts: p})
@@ -83,8 +87,11 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 		JobTimeout:        30 * time.Second,
 		Logger:            quiet(log),
 		PeriodicJobs:      periodic,
-		Queues:            map[string]river.QueueConfig{placement.QueueDrains: quick, controls.QueueDeletes: quick, queueMaintenance: {MaxWorkers: 2}},
-		Workers:           workers,
+		Queues: map[string]river.QueueConfig{
+			placement.QueueDrains: quick, controls.QueueDeletes: quick, queueMaintenance: {MaxWorkers: 2},
+			controls.QueueOperations: {MaxWorkers: operationsAtOnce, FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond},
+		},
+		Workers: workers,
 		// A job of a process that was killed is another's after a minute, or after the timeout of its own kind; nothing here runs for longer.
 		RescueStuckJobsAfter: time.Minute,
 	})

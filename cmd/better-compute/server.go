@@ -137,6 +137,7 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *op
 				_, err := iam.ForgetRequests(ctx, r.db)
 				return err
 			}},
+			{Name: "operations", Every: 10 * time.Minute, Run: r.controls.ForgetOperations},
 			{Name: "tokens", Every: 24 * time.Hour, Run: func(ctx context.Context) error {
 				_, err := iam.ForgetTokens(ctx, r.db)
 				return err
@@ -283,7 +284,7 @@ func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*r
 	r := &rooms{
 		db: d, authority: authority, nodes: nodes,
 		log:      events.NewLog(d, events.Options{Log: log.With("part", "events")}),
-		controls: &controls.Controls{Nodes: nodes},
+		controls: &controls.Controls{Nodes: nodes, Log: log.With("part", "controls")},
 		bookings: &placement.Bookings{DB: d, Authority: authority},
 		pki:      &pki.Store{DB: d, Authority: authority, Nodes: nodes, Log: log.With("part", "pki")},
 	}
