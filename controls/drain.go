@@ -220,6 +220,26 @@ func (c *Controls) PlanDrain(ctx context.Context, nodeID string) (Plan, error) {
 	return p, nil
 }
 
+// EndedInDrains gives, by drain, how many of the node's allocations were released or ended while it ran; a drain without any is absent.
+func (c *Controls) EndedInDrains(ctx context.Context, drainIDs []string) (map[string]int, error) {
+	rows, err := c.Nodes.DB.Pool().Query(ctx, `
+		select d.id, count(*) from node_drains d join allocations a on a.node_id = d.node_id
+		where d.id = any($1) and least(a.released_at, a.ended_at) between d.started_at and coalesce(d.ended_at, 'infinity') group by d.id`, drainIDs)
+	if err != nil {
+		return nil, fmt.Errorf("count what ended in the drains: %w", err)
+	}
+	counts := make(map[string]int, len(drainIDs))
+	var drainID string
+	var n int
+	if _, err = pgx.ForEachRow(rows, []any{&drainID, &n}, func() error {
+		counts[drainID] = n
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("count what ended in the drains: %w", err)
+	}
+	return counts, nil
+}
+
 // EmptyDrains gives nodes whose drain runs though they hold nothing live: whoever should have looked died first, with the wake in its hands, and
 // River takes a dead process's job away only after a minute.
 func (c *Controls) EmptyDrains(ctx context.Context) ([]string, error) {

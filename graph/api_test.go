@@ -148,6 +148,7 @@ func TestUnseen(t *testing.T) { //nolint:tparallel // the statements are counted
 	b := setup(t, dbtest.With(counter.trace))
 	eve := b.tokenFor("eve", "other", time.Hour)
 	foreign, deleted, never := b.node(), b.node(), id.New(id.Node)
+	b.control("nodeCordon", object{"tenantId": "acme", "nodeId": deleted}).at(t, "nodeCordon")
 	b.exec(`update nodes set deleted_at = now() where id = $1`, deleted)
 	b.exec(`delete from node_projection where node_id = $1`, deleted)
 
@@ -179,6 +180,7 @@ func TestUnseen(t *testing.T) { //nolint:tparallel // the statements are counted
 
 	t.Run("H3 its owner reads the tombstone, and can do nothing with it", func(t *testing.T) {
 		require.NotNil(t, b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { deletedAt } }`, object{"n": deleted}).at(t, "node", "deletedAt"))
+		require.NotEmpty(t, b.query(`query($n: ID!) { events(tenantId: "acme", nodeId: $n) { nodes { id } } }`, object{"n": deleted}).at(t, "events", "nodes"), "F3")
 		require.Equal(t, "NOT_FOUND", b.control("nodeCordon", object{"tenantId": "acme", "nodeId": deleted}).code(t))
 	})
 

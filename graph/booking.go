@@ -48,6 +48,12 @@ func (d *Drain) ExpectedAt(ctx context.Context) (*time.Time, error) {
 	return last.EndsAt, nil
 }
 
+// EndedAllocationCount counts the allocations that ended while it ran.
+func (d *Drain) EndedAllocationCount(ctx context.Context) (int, error) {
+	counts, err := d.Node.page.endedIn(ctx)
+	return counts[d.ID], err
+}
+
 // Allocation is an allocation as a tenant sees it: of another's, only that it is there and until when.
 type Allocation struct {
 	ID            *string

@@ -46,6 +46,7 @@ func (a *API) drains(who iam.Actor, tenant string, list []node.DrainView) []*Dra
 	}
 	out := make([]*Drain, len(list))
 	for i, n := range a.newPage(who, tenant, views) {
+		n.page.drains = append(n.page.drains, list[i].ID)
 		out[i] = &Drain{Drain: list[i].Drain, Node: n}
 	}
 	return out

@@ -64,6 +64,37 @@ func TestDrainChanges(t *testing.T) {
 		require.Equal(t, "complete", s.next().Type)
 	})
 
+	t.Run("What ended while a drain ran is counted exactly, however many ended before and whatever ends after", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.node()
+		const counts = `query($n: ID!) { node(tenantId: "acme", nodeId: $n) { liveAllocationCount lastDrain { endedAllocationCount } } }`
+		count := func() []any {
+			got := b.query(counts, object{"n": n}).at(t, "node").(object)
+			return []any{got["liveAllocationCount"], got["lastDrain"].(object)["endedAllocationCount"]}
+		}
+		oldest, past := b.reserve(n), b.reserve(n)
+		b.release(past)
+		waited := []string{b.reserve(n), b.reserve(n)}
+		b.drain(n)
+		require.Equal(t, []any{3.0, 0.0}, count())
+		b.release(oldest)
+		b.release(waited[0])
+		require.Equal(t, []any{1.0, 2.0}, count())
+		b.query(`mutation($n: ID!) { nodeUncordon(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": n}).at(t, "nodeUncordon")
+		b.release(waited[1])
+		require.Equal(t, []any{0.0, 2.0}, count())
+		second := b.reserve(n)
+		b.drain(n)
+		b.release(second)
+		require.Equal(t, []any{0.0, 1.0}, count())
+		var all []any
+		for _, d := range b.query(`{ drains(tenantId: "acme", active: false) { nodes { endedAllocationCount } } }`, nil).at(t, "drains", "nodes").([]any) {
+			all = append(all, d.(object)["endedAllocationCount"])
+		}
+		require.Contains(t, all, 2.0, "each drain of the node has its own")
+	})
+
 	t.Run("I8 a drain that is cancelled ends the wait, with its cause", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

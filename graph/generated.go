@@ -201,20 +201,21 @@ type ComplexityRoot struct {
 	}
 
 	Drain struct {
-		Blockers        func(childComplexity int) int
-		By              func(childComplexity int) int
-		Cause           func(childComplexity int) int
-		ConfirmedByNode func(childComplexity int) int
-		Deadline        func(childComplexity int) int
-		EndedAt         func(childComplexity int) int
-		EndedBy         func(childComplexity int) int
-		ExpectedAt      func(childComplexity int) int
-		ID              func(childComplexity int) int
-		Node            func(childComplexity int) int
-		Overdue         func(childComplexity int) int
-		Reason          func(childComplexity int) int
-		StartedAt       func(childComplexity int) int
-		State           func(childComplexity int) int
+		Blockers             func(childComplexity int) int
+		By                   func(childComplexity int) int
+		Cause                func(childComplexity int) int
+		ConfirmedByNode      func(childComplexity int) int
+		Deadline             func(childComplexity int) int
+		EndedAllocationCount func(childComplexity int) int
+		EndedAt              func(childComplexity int) int
+		EndedBy              func(childComplexity int) int
+		ExpectedAt           func(childComplexity int) int
+		ID                   func(childComplexity int) int
+		Node                 func(childComplexity int) int
+		Overdue              func(childComplexity int) int
+		Reason               func(childComplexity int) int
+		StartedAt            func(childComplexity int) int
+		State                func(childComplexity int) int
 	}
 
 	DrainConnection struct {
@@ -1772,6 +1773,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Drain.Deadline(childComplexity), true
+	case "Drain.endedAllocationCount":
+		if e.ComplexityRoot.Drain.EndedAllocationCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Drain.EndedAllocationCount(childComplexity), true
 	case "Drain.endedAt":
 		if e.ComplexityRoot.Drain.EndedAt == nil {
 			break
@@ -5614,6 +5621,8 @@ type Drain {
   blockers: [Allocation!]!
   "When the last of them ends; null when one is open-ended or there is none."
   expectedAt: DateTime
+  "How many of the node's allocations were released or ended since it began, until it ended. With the node's liveAllocationCount: how far it is."
+  endedAllocationCount: Int!
   "Whether the node itself reported that nothing runs; null until drained."
   confirmedByNode: Boolean
 }
@@ -7833,6 +7842,8 @@ func (ec *executionContext) childFields_Drain(ctx context.Context, field graphql
 		return ec.fieldContext_Drain_blockers(ctx, field)
 	case "expectedAt":
 		return ec.fieldContext_Drain_expectedAt(ctx, field)
+	case "endedAllocationCount":
+		return ec.fieldContext_Drain_endedAllocationCount(ctx, field)
 	case "confirmedByNode":
 		return ec.fieldContext_Drain_confirmedByNode(ctx, field)
 	}
@@ -13330,6 +13341,29 @@ func (ec *executionContext) _Drain_expectedAt(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_Drain_expectedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Drain", field, true, false, "DateTime")
+}
+
+func (ec *executionContext) _Drain_endedAllocationCount(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Drain_endedAllocationCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAllocationCount(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Drain_endedAllocationCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Drain", field, true, false, "Int")
 }
 
 func (ec *executionContext) _Drain_confirmedByNode(ctx context.Context, field graphql.CollectedField, obj *Drain) (ret graphql.Marshaler) {
@@ -30465,6 +30499,12 @@ func (ec *executionContext) _Drain(ctx context.Context, sel ast.SelectionSet, ob
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Drain_expectedAt(ctx, field, obj)
+				})
+		case "endedAllocationCount":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Drain_endedAllocationCount(ctx, field, obj)
 				})
 		case "confirmedByNode":
 			out.Values[i] = ec._Drain_confirmedByNode(ctx, field, obj)

@@ -174,7 +174,7 @@ func TestLists(t *testing.T) {
 			b.query(`mutation($n: ID!) { reservationCreate(input: { tenantId: "acme", nodeId: $n }) { changed } }`, object{"n": n}).at(t, "reservationCreate")
 			b.control("nodeDrain", object{"tenantId": "acme", "nodeId": n}).at(t, "nodeDrain")
 		}
-		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt } lastDrain { state } lastSeen
+		const fields = `{ id pool { name } cordon { by } holds { reason } labels { key } drain { id blockers { endsAt } expectedAt endedAllocationCount } lastDrain { state } lastSeen
 			session { gateway } placeable { because } placeableFor statusSentence outSince controls { enabled } liveAllocationCount inventory { os } devices { uuid held inUse allocations { endsAt devices } } storageRoots { path } scalarResources { name } certificates(first: 4) { nodes { serial } }
 			allocations(first: 8) { nodes { endsAt devices } } }`
 		for _, shape := range []string{"nodes " + fields, "edges { node " + fields + " }"} {

@@ -22,9 +22,11 @@ type page struct {
 	who     iam.Actor
 	tenant  string
 	ids     []string
+	drains  []string // the drains that the answer can show
 	pools   lazy[map[string]node.Pool]
 	checked lazy[map[string][]health.Check]
 	live    lazy[map[string]int]
+	ended   lazy[map[string]int]
 	holds   lazy[map[string][]placement.Allocation]
 	held    lazy[map[string]liveness.Session]
 	parts   lazy[map[string]health.Inventory]
@@ -83,6 +85,9 @@ func (a *API) newPage(who iam.Actor, tenant string, views []*node.View) []*Node 
 	for i, v := range views {
 		p.ids[i] = v.ID
 		nodes[i] = &Node{View: v, page: p}
+		if v.LastDrain != nil {
+			p.drains = append(p.drains, v.LastDrain.ID)
+		}
 	}
 	p.told, p.reader = tellings{api: a, who: who, tenant: tenant, ids: p.ids}, a.Authority.Reader(who, tenant, iam.NodesEvents)
 	return nodes
@@ -129,6 +134,11 @@ func (p *page) blockers(ctx context.Context) (map[string][]placement.Allocation,
 	return p.holds.get(func() (map[string][]placement.Allocation, error) {
 		return placement.Blockers(ctx, p.api.DB.Pool(), p.ids)
 	})
+}
+
+// endedIn gives, by drain, how many allocations ended while it ran.
+func (p *page) endedIn(ctx context.Context) (map[string]int, error) {
+	return p.ended.get(func() (map[string]int, error) { return p.api.Controls.EndedInDrains(ctx, p.drains) })
 }
 
 // may gives what the caller may do on nodes that its tenant owns: the same for all of the page.

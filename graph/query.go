@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/better-compute/better-compute/events"
+	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/node"
@@ -113,6 +114,9 @@ func (q queries) Events(ctx context.Context, tenantID string, nodeID *string, ty
 		f.Actor = *by
 	}
 	who, err := q.onEvents(ctx, iam.NodesEvents, tenantID, nodeID, &f.Filter)
+	if nodeID != nil && fault.CodeOf(err) == fault.NotFound {
+		err = q.API.Nodes.MayReadPast(ctx, who, tenantID, *nodeID, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,12 @@ func (s *Store) MayDelete(ctx context.Context, who iam.Actor, tenant, nodeID str
 	return v != nil, tombErr
 }
 
+// MayReadPast says whether who may read what happened to a deleted node: for the tenant that owned it; to everybody else it is what the look before said.
+func (s *Store) MayReadPast(ctx context.Context, who iam.Actor, tenant, nodeID string, unseen error) error {
+	_, err := s.tombstone(ctx, who, iam.NodesEvents, tenant, nodeID, unseen)
+	return err
+}
+
 // Past gives, by id, those of the nodes that the tenant sees now, and those that were its own and are deleted: for what tells of the past. Who asks may
 // read nodes; that was decided.
 func (s *Store) Past(ctx context.Context, tenant string, ids []string) (map[string]*View, error) {

@@ -15,6 +15,7 @@ export function aNode(change: Partial<NodeRow> = {}): NodeRow {
 		maintenance: false,
 		connectivity: "CONNECTED",
 		connectivitySince: "2026-11-29T10:00:00.000000Z",
+		deletedAt: null,
 		lastSeen: "2026-11-29T12:00:00.000000Z",
 		placeableFor: "ALL",
 		statusSentence: "in service",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { commandLine, effects, mutationText } from "../src/act/specs";
 import { takeSecret } from "../src/api/session";
-import { characters, commandLine, differences, drainWords, effects, mutationText, refusal, service } from "../src/nodes/words";
+import { characters, differences, drainWords, refusal, service } from "../src/nodes/words";
 import { parseSearch, toFilter, toOrder } from "../src/store/filter";
 import { aNode, cordonedBy } from "./node";
 

@@ -240,6 +240,40 @@ await check("G1 a database restored from a backup: versions count anew, and noth
 	await plane.uncordon(a);
 });
 
+/** Written as another process would, and told to nobody: no NOTIFY goes out. */
+const silently = (id, by) => plane.sql(`
+	with moved as (update nodes set cordoned = true, cordon_by = '${by}', cordon_reason = 'nobody was told', cordon_at = now(), version = version + 1 where id = '${id}' returning id),
+	clock as (update event_clock set position = position + 1, at = greatest(clock_timestamp(), at) returning position, at)
+	insert into events (position, at, id, type, tenant_id, node_id, actor, reason, data, full_for, reduced_for)
+	select c.position, c.at, 'evt_' || substr(md5(m.id || c.position), 1, 26), 'node.cordoned', 'default', m.id, '${by}', 'nobody was told', '{}', '{default}', '{}' from moved m, clock c`);
+
+await check("G5 a NOTIFY that is lost, and a killed LISTEN connection: grid and feed catch up by themselves within seconds, on the connection they have", async () => {
+	const grid = await open("/nodes");
+	const feed = await open("/events");
+	await agree(feed);
+	let cuts = 0;
+	for (const p of [grid, feed]) p.on("websocket", () => cuts++);
+	const newest = () => feed.locator("[data-event]").first().innerText();
+	const within = async (what, ask) => {
+		const began = Date.now();
+		await until(what, ask, 5_000);
+		return Date.now() - began;
+	};
+	await silently(a, "lost");
+	await within("the row after a lost NOTIFY", async () => (await rowText(grid, a)).includes("lost · "));
+	await within("the feed after a lost NOTIFY", async () => (await newest()).includes("lost"));
+	const killed = await plane.sql("select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and pid <> pg_backend_pid()");
+	must(killed.length > 0, "nobody listened");
+	await silently(b, "killed");
+	await plane.sql("notify events");
+	await within("the row after the LISTEN connection was killed", async () => (await rowText(grid, b)).includes("killed · "));
+	await within("the feed after the LISTEN connection was killed", async () => (await newest()).includes("killed"));
+	await plane.cordon(c, "told again");
+	await says(grid, c, "told again");
+	await agree(feed);
+	must(cuts === 0, "a page connected anew");
+});
+
 await check("G4 a session that ends hides the page; signed in again in another tab it goes on as it was left", async () => {
 	const page = await open("/nodes?q=gpu-0000");
 	const other = await open("/nodes");

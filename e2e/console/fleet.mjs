@@ -42,7 +42,7 @@ export async function varied(plane) {
 		insert into node_labels (node_id, key, value, source)
 		select n.id, l.key, l.value, l.source from nodes n, lateral (values
 			('rack', 'b' || (ascii(right(n.id, 1)) % 9), 'OPERATOR'), ('fabric/rail', '3', 'OPERATOR'), ('cpu.arch', 'amd64', 'INVENTORY'),
-			('gpu.model', case when n.hostname < 'gpu-00160' then 'h100-80gb' else 'a100-40gb' end, 'INVENTORY'), ('gpu.count', '8', 'INVENTORY')) l (key, value, source)`);
+			('gpu.model', case when n.hostname < 'gpu-00160' then 'h100-80gb' else 'a100-40gb' end, 'INVENTORY'), ('gpu.count', '8', 'INVENTORY'), ('bc.dev/nvidia', '580.95', 'SYSTEM')) l (key, value, source)`);
 	await plane.sql(`
 		insert into node_inventory (node_id, session_number, reported_at, facts, hash)
 		select id, 1, now() - interval '2 hours', '{"system":{"vendor":"Supermicro","model":"SYS-821GE-TNHR","serial":"A512345X4B00981"},"cpu":{"model":"Intel Xeon Platinum 8480+","arch":"amd64","sockets":2,"cores":112,"threads":224},"memoryBytes":2164663517184,"kernel":{"release":"6.8.0-79-generic"},"os":{"name":"Ubuntu","version":"24.04.3 LTS"}}', '\\x00'
@@ -79,7 +79,16 @@ export async function varied(plane) {
 		select x, 'taint:rma-pending', 'operator', 'alex', null, now() - interval '2 days' from ${some("i % 53 = 19")} t (x)`);
 	await plane.sql(`insert into node_reasons (node_id, reason, owner, by, message, since)
 		select x, 'taint:dedicated=acme', 'operator', 'alex', null, now() - interval '9 days' from ${some("i % 47 = 23")} t (x)`);
+	// A cordon that is past its end, and somebody else's.
+	await plane.sql(`update nodes set cordon_by = 'sam', cordon_at = now() - interval '26 hours', cordon_until = now() - interval '2 hours' where id = ${id(42)}`);
+	await plane.sql(`update nodes set cordon_by = 'sam' where id = ${id(41)}`);
+	await plane.sql(`insert into node_checks (node_id, name, run_id, boot_id, status, message, evidence, started_at, ended_at)
+		select n.id, c.name, '', 'boot', c.status, c.message, c.evidence, now() - interval '41 minutes', case when c.status in ('PASSED', 'FAILED') then now() - interval '40 minutes' end
+		from nodes n, lateral (values ('session', 'PASSED', 'its daemon holds a session', array['gateway=gw-1', 'boot=boot']), ('inventory', 'PASSED', 'its inventory of this session is in', array[]::text[]),
+			('clock', 'PASSED', 'its clock is right', array['skewMs=12']),
+			('devices', case when n.provision_state = 'FAILED' then 'FAILED' when n.provision_state = 'ADOPTING' then 'WAITING' else 'PASSED' end,
+				case when n.provision_state = 'FAILED' then 'gpu 3: 61 uncorrectable ECC errors, 0 allowed' else 'every device that is booked is there' end, array['booked=4', 'there=4'])) c (name, status, message, evidence)`);
 	// A device that the machine no longer shows.
 	await plane.sql(`update devices set missing_since = now() - interval '3 hours' where node_id = ${id(1)} and slot = 5`);
-	return { draining: nodeId(1), endless: nodeId(4), drained: nodeId(30), cordoned: nodeId(40), failed: nodeId(13), unreachable: nodeId(7), busy: nodeId(5), free: nodeId(50) };
+	return { draining: nodeId(1), endless: nodeId(4), drained: nodeId(30), cordoned: nodeId(40), failed: nodeId(13), unreachable: nodeId(7), busy: nodeId(6), free: nodeId(50), tainted: nodeId(19), overdue: nodeId(42) };
 }

@@ -131,7 +131,7 @@ export class Plane {
 	/** Runs a control on a node; more goes into its input. */
 	async control(verb, nodeId, more = {}) {
 		const field = `node${verb}`;
-		const answer = await this.api(`mutation ($i: ${field[0].toUpperCase()}${field.slice(1)}Input!) { ${field}(input: $i) { changed node { id version } } }`, {
+		const answer = await this.api(`mutation ($i: ${field[0].toUpperCase()}${field.slice(1)}Input!) { ${field}(input: $i) { ${verb === "Delete" ? "deleted" : "changed node { id version }"} } }`, {
 			i: { tenantId: this.tenant, nodeId, ...more },
 		});
 		return answer[field];

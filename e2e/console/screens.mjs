@@ -76,6 +76,8 @@ for (const [name, id, text] of [
 	["endless", ids.endless, "No end is in sight"],
 	["drained", ids.drained, "still cordoned"],
 	["cordoned", ids.cordoned, "Certificates"],
+	["overdue", ids.overdue, "overdue"],
+	["tainted", ids.tainted, "rma-pending"],
 	["failed", ids.failed, "uncorrectable"],
 	["unreachable", ids.unreachable, "Certificates"],
 	["free", ids.free, "Certificates"],
@@ -102,6 +104,9 @@ await check("drains", async () => {
 	await row(page, ids.draining).waitFor();
 	await row(page, ids.cordoned).waitFor();
 	await four("drains");
+	await row(page, ids.draining).getByRole("button", { name: /allocations/ }).click();
+	await page.getByText(/Empty at/).waitFor();
+	await four("drains-plan");
 });
 await check("events", async () => {
 	await page.goto(at("/events"));
@@ -128,6 +133,36 @@ for (const [control, id] of [
 		await dialog.getByLabel("Reason").fill("replace PSU");
 		await four(`dialog-${control}`, { sizesOnly: control === "drain" ? ["wide", "narrow"] : ["wide"] });
 	});
+for (const [control, id, button, fill] of [
+	["label", ids.free, "Change labels", async (d) => {
+		await d.getByLabel("Value of rack").fill("b8");
+		await d.getByRole("button", { name: "Remove fabric/rail" }).click();
+		await d.getByLabel("Another label").fill("cpu.arch");
+		await d.getByText("belong to others").click();
+	}],
+	["taint", ids.tainted, "Change taints", async (d) => {
+		await d.getByRole("button", { name: "Remove rma-pending" }).click();
+		await d.getByLabel("Another taint").fill("dedicated=acme");
+	}],
+	["recordon", ids.cordoned, "Change reason or end", async (d) => d.getByRole("button", { name: "Meant to end: in 8 h" }).click()],
+	["adopt", ids.busy, "Adopt again", async () => undefined],
+	["delete", ids.drained, "Delete…", async (d) => d.getByLabel(/Type/).fill("gpu-0003")],
+])
+	await check(`the dialog to ${control}`, async () => {
+		await page.goto(at(`/nodes/${id}`));
+		await page.getByRole("button", { name: button, exact: true }).click();
+		await page.getByRole("dialog").waitFor();
+		await fill(page.getByRole("dialog"));
+		await four(`dialog-${control}`, { sizesOnly: ["label", "delete"].includes(control) ? ["wide", "narrow"] : ["wide"] });
+	});
+await check("a deleted node", async () => {
+	await plane.control("Cordon", nodeId(258), { reason: "decommission" });
+	await plane.control("Delete", nodeId(258), { reason: "board is dead" });
+	await page.goto(at(`/nodes/${nodeId(258)}`));
+	await page.getByText("Its history stays here.").waitFor();
+	await page.getByRole("list", { name: "Events, newest first" }).waitFor();
+	await four("node-deleted", { sizesOnly: ["wide"] });
+});
 await check("a node that changed under the dialog", async () => {
 	await page.goto(at(`/nodes/${ids.free}`));
 	await page.getByRole("button", { name: "Drain", exact: true }).click();

@@ -28,6 +28,7 @@ export const NodeRowFragment = graphql(`
 		maintenance
 		connectivity
 		connectivitySince
+		deletedAt
 		lastSeen
 		placeableFor
 		statusSentence
@@ -142,39 +143,6 @@ export const CountSubscription = graphql(`
 	subscription Count($tenantId: ID!, $filter: NodeFilter) {
 		fleetSummary(tenantId: $tenantId, filter: $filter) {
 			total
-		}
-	}
-`);
-
-export const CordonMutation = graphql(`
-	mutation Cordon($input: NodeCordonInput!) {
-		nodeCordon(input: $input) {
-			node {
-				...NodeRow
-			}
-			changed
-		}
-	}
-`);
-
-export const UncordonMutation = graphql(`
-	mutation Uncordon($input: NodeUncordonInput!) {
-		nodeUncordon(input: $input) {
-			node {
-				...NodeRow
-			}
-			changed
-		}
-	}
-`);
-
-export const DrainMutation = graphql(`
-	mutation Drain($input: NodeDrainInput!) {
-		nodeDrain(input: $input) {
-			node {
-				...NodeRow
-			}
-			changed
 		}
 	}
 `);

@@ -39,6 +39,10 @@ export const EventLineFragment = graphql(`
 				key
 				value
 			}
+			labelsDisplaced {
+				key
+				value
+			}
 		}
 		... on NodeJoinEvent {
 			generation

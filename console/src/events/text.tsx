@@ -47,6 +47,7 @@ function details(e: EventLine): Said[] {
 			break;
 		case "NodeLabelEvent":
 			say(e.labelsSet?.length && `set ${e.labelsSet.map((l) => `${l.key}=${l.value}`).join(", ")}`);
+			say(e.labelsDisplaced?.length && `took ${e.labelsDisplaced.map((l) => l.key).join(", ")} from the operator`, true);
 			say(e.labelsRemoved?.length && `removed ${e.labelsRemoved.map((l) => l.key).join(", ")}`);
 			break;
 		case "NodeJoinEvent":

@@ -15,6 +15,17 @@ export type CertificateState =
   /** A newer one took its place. */
   | 'SUPERSEDED';
 
+/** Where an acceptance check stands. */
+export type CheckStatus =
+  /** The node can't show it: it is not adopted. */
+  | 'FAILED'
+  /** The node has shown it. */
+  | 'PASSED'
+  /** What it looks at is not there yet. */
+  | 'PENDING'
+  /** It would disturb what runs, and waits until the node holds no live allocation. */
+  | 'WAITING';
+
 /** Whether a node's daemon holds a session. It says nothing about health or about the workloads that run. */
 export type Connectivity =
   /** It holds a live session. */
@@ -42,6 +53,14 @@ export type DrainState =
   /** It waits for the node's live allocations to end. */
   | 'DRAINING';
 
+/** A label to set. */
+export type LabelInput = {
+  /** Up to 128 letters, digits and . _ / -, beginning and ending with a letter or digit. */
+  key: string;
+  /** Up to 256 letters, digits and . _ : / @ + = -; can be empty. */
+  value: string;
+};
+
 /** A condition on a label. */
 export type LabelMatch = {
   /** The label's key. */
@@ -59,6 +78,20 @@ export type LabelSource =
   /** Set by the control plane. */
   | 'SYSTEM';
 
+/** Which node to adopt again, and why. */
+export type NodeAdoptInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
 /** Which node to cordon, and why. */
 export type NodeCordonInput = {
   /** The node. */
@@ -73,6 +106,20 @@ export type NodeCordonInput = {
   until?: string | null | undefined;
   /** Give the cordon that holds, whoever's it is, this reason and this end; who holds it stays. INVALID_STATE where there is none. */
   updateReason?: boolean;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
+/** Which node to delete, and why. */
+export type NodeDeleteInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
   /** The version that you read; CONFLICT when the node changed since. */
   version?: number | null | undefined;
 };
@@ -143,6 +190,24 @@ export type NodeFilter = {
   text?: string | null | undefined;
 };
 
+/** Which labels to set and remove. At least one of the lists must hold a key. */
+export type NodeLabelInput = {
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 64 keys, none of which is in set. Only the operator's labels are removed; bc.dev/ is INVALID_INPUT. */
+  remove?: Array<string> | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** Up to 64 labels, each key once. A key that inventory or the system owns, or that begins with bc.dev/, is INVALID_INPUT. */
+  set?: Array<LabelInput> | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
+
 /** The order of a list of nodes. */
 export type NodeOrder =
   /** The newest first. */
@@ -153,6 +218,24 @@ export type NodeOrder =
   | 'LAST_SEEN_ASC'
   /** Those out of service for the longest first, those in service last. */
   | 'OUT_SINCE_ASC';
+
+/** Which taints to add and remove. At least one of the lists must hold a key. */
+export type NodeTaintInput = {
+  /** Up to 32 keys: 1 to 128 letters, digits and . _ / = : -, starting and ending with a letter or digit. A key that is there already stays as it is. */
+  add?: Array<string> | null | undefined;
+  /** The node. */
+  nodeId: string | number;
+  /** Free text, up to 256 characters, kept in the event. */
+  reason?: string | null | undefined;
+  /** Up to 32 keys, none of which is in add. A key that is not there is no fault. */
+  remove?: Array<string> | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that acts: it must own the node. */
+  tenantId: string | number;
+  /** The version that you read; CONFLICT when the node changed since. */
+  version?: number | null | undefined;
+};
 
 /** Which node to uncordon, and why. */
 export type NodeUncordonInput = {
@@ -196,7 +279,72 @@ export type ProvisionState =
   /** A workflow takes it out of service for good. */
   | 'RETIRING';
 
-export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
+export type CordonMutationVariables = Exact<{
+  input: NodeCordonInput;
+}>;
+
+
+export type CordonMutation = { nodeCordon: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type UncordonMutationVariables = Exact<{
+  input: NodeUncordonInput;
+}>;
+
+
+export type UncordonMutation = { nodeUncordon: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type DrainMutationVariables = Exact<{
+  input: NodeDrainInput;
+}>;
+
+
+export type DrainMutation = { nodeDrain: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type TaintMutationVariables = Exact<{
+  input: NodeTaintInput;
+}>;
+
+
+export type TaintMutation = { nodeTaint: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type LabelMutationVariables = Exact<{
+  input: NodeLabelInput;
+}>;
+
+
+export type LabelMutation = { nodeLabel: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type AdoptMutationVariables = Exact<{
+  input: NodeAdoptInput;
+}>;
+
+
+export type AdoptMutation = { nodeAdopt: { changed: boolean, warnings: Array<string>, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+
+export type DeleteMutationVariables = Exact<{
+  input: NodeDeleteInput;
+}>;
+
+
+export type DeleteMutation = { nodeDelete: { nodeId: string, deleted: boolean, warnings: Array<string> } | null };
+
+export type LabelsQueryVariables = Exact<{
+  tenantId: string | number;
+  nodeId: string | number;
+}>;
+
+
+export type LabelsQuery = { node: { id: string, version: number, labels: Array<{ key: string, value: string, source: LabelSource }> } | null };
+
+export type DrainPlanQueryVariables = Exact<{
+  tenantId: string | number;
+  nodeId: string | number;
+}>;
+
+
+export type DrainPlanQuery = { drainPlan: { empty: boolean, liveAllocationCount: number, expectedAt: string | null, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }> } };
+
+export type NodeRowFragment = { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> };
 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -219,7 +367,7 @@ export type NodesQueryVariables = Exact<{
 }>;
 
 
-export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+export type NodesQuery = { nodes: { totalCount: number, asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
 export type RowsSubscriptionVariables = Exact<{
   tenantId: string | number;
@@ -228,7 +376,7 @@ export type RowsSubscriptionVariables = Exact<{
 }>;
 
 
-export type RowsSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> } };
+export type RowsSubscription = { nodeChanges: { removed: Array<string>, asOf: string, changed: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> } };
 
 export type MembersSubscriptionVariables = Exact<{
   tenantId: string | number;
@@ -254,26 +402,25 @@ export type CountSubscriptionVariables = Exact<{
 
 export type CountSubscription = { fleetSummary: { total: number } };
 
-export type CordonMutationVariables = Exact<{
-  input: NodeCordonInput;
+export type DrainLineFragment = { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, deadline: string | null, overdue: boolean, expectedAt: string | null, endedAllocationCount: number, confirmedByNode: boolean | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } };
+
+export type DrainsQueryVariables = Exact<{
+  tenantId: string | number;
+  active: boolean;
+  first: number;
+  after?: string | null | undefined;
 }>;
 
 
-export type CordonMutation = { nodeCordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+export type DrainsQuery = { drains: { nodes: Array<{ id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, deadline: string | null, overdue: boolean, expectedAt: string | null, endedAllocationCount: number, confirmedByNode: boolean | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type UncordonMutationVariables = Exact<{
-  input: NodeUncordonInput;
+export type DrainChangesSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  after: string;
 }>;
 
 
-export type UncordonMutation = { nodeUncordon: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
-
-export type DrainMutationVariables = Exact<{
-  input: NodeDrainInput;
-}>;
-
-
-export type DrainMutation = { nodeDrain: { changed: boolean, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } | null };
+export type DrainChangesSubscription = { drainChanges: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, deadline: string | null, overdue: boolean, expectedAt: string | null, endedAllocationCount: number, confirmedByNode: boolean | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } } };
 
 type EventLine_AllocationEvent_Fragment = { __typename: 'AllocationEvent', reservationId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
@@ -301,7 +448,7 @@ type EventLine_NodeInventoryEvent_Fragment = { __typename: 'NodeInventoryEvent',
 
 type EventLine_NodeJoinEvent_Fragment = { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
-type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null };
+type EventLine_NodeLabelEvent_Fragment = { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, labelsDisplaced: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null };
 
 type EventLine_NodeSessionEvent_Fragment = { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
@@ -359,7 +506,7 @@ export type HistoryQuery = { events: { nodes: Array<
       | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, labelsDisplaced: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
@@ -396,7 +543,7 @@ export type EventsSubscription = { nodeEvents:
     | { __typename: 'NodeDraining', drainId: string, deadline: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeInventoryEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeJoinEvent', generation: number | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'NodeLabelEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, labelsSet: Array<{ key: string, value: string }> | null, labelsRemoved: Array<{ key: string, value: string }> | null, labelsDisplaced: Array<{ key: string, value: string }> | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeSessionEvent', gateway: string | null, cause: string | null, lastSeen: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeTaintEvent', taintsAdded: Array<string> | null, taintsRemoved: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'PoolEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
@@ -410,7 +557,7 @@ export type NodeDetailQueryVariables = Exact<{
 }>;
 
 
-export type NodeDetailQuery = { nodes: { asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> }, node: { id: string, version: number, connectivity: Connectivity, liveAllocationCount: number, key: string, tenantId: string, createdAt: string, identityGeneration: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, drain: { id: string, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }> } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, devices: Array<{ uuid: string, kind: DeviceKind, slot: number, model: string, memoryBytes: string, serial: string | null, pciAddress: string | null, missingSince: string | null, held: boolean, inUse: boolean | null }>, storageRoots: Array<{ path: string, uuid: string | null, device: string | null, fsType: string, sizeBytes: string, missingSince: string | null }>, scalarResources: Array<{ name: string, amount: string, unit: string }>, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null } | null, certificates: { nodes: Array<{ serial: string, state: CertificateState, generation: number, keyFingerprint: string, issuedAt: string, notAfter: string, firstUsedAt: string | null, endedAt: string | null, endedBy: string | null, reason: string | null }>, pageInfo: { hasNextPage: boolean } } } | null };
+export type NodeDetailQuery = { nodes: { asOf: string, nodes: Array<{ id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> }> }, node: { id: string, version: number, connectivity: Connectivity, liveAllocationCount: number, key: string, tenantId: string, createdAt: string, identityGeneration: number, labels: Array<{ key: string, value: string, source: LabelSource }>, session: { gateway: string, since: string, endedAt: string | null, agentVersion: string, bootId: string, clockSkewMs: number } | null, checks: Array<{ name: string, status: CheckStatus, message: string, evidence: Array<string>, durationMs: number | null, startedAt: string, endedAt: string | null }>, drain: { id: string, endedAllocationCount: number, blockers: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }> } | null, lastDrain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, endedAllocationCount: number, confirmedByNode: boolean | null } | null, allocations: { nodes: Array<{ id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } }, devices: Array<{ uuid: string, kind: DeviceKind, slot: number, model: string, memoryBytes: string, serial: string | null, pciAddress: string | null, missingSince: string | null, held: boolean, inUse: boolean | null }>, storageRoots: Array<{ path: string, uuid: string | null, device: string | null, fsType: string, sizeBytes: string, missingSince: string | null }>, scalarResources: Array<{ name: string, amount: string, unit: string }>, inventory: { reportedAt: string, stale: boolean, os: string | null, kernel: string | null, vendor: string | null, model: string | null, serial: string | null, cpuModel: string | null, cpuArch: string | null, cpuCores: number | null, cpuThreads: number | null, memoryBytes: string | null, gpuNote: string | null } | null, certificates: { nodes: Array<{ serial: string, state: CertificateState, generation: number, keyFingerprint: string, issuedAt: string, notAfter: string, firstUsedAt: string | null, endedAt: string | null, endedBy: string | null, reason: string | null }>, pageInfo: { hasNextPage: boolean } } } | null };
 
 export type AllocationLineFragment = { id: string | null, reservationId: string | null, tenantId: string | null, devices: Array<string>, live: boolean, future: boolean, startsAt: string | null, endsAt: string | null, releasedAt: string | null, endedAt: string | null };
 
@@ -468,6 +615,7 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence
@@ -500,6 +648,83 @@ export const NodeRowFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"NodeRow"}) as unknown as TypedDocumentString<NodeRowFragment, unknown>;
+export const DrainLineFragmentDoc = new TypedDocumentString(`
+    fragment DrainLine on Drain {
+  id
+  state
+  reason
+  by
+  startedAt
+  endedAt
+  endedBy
+  cause
+  deadline
+  overdue
+  expectedAt
+  endedAllocationCount
+  confirmedByNode
+  node {
+    ...NodeRow
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`, {"fragmentName":"DrainLine"}) as unknown as TypedDocumentString<DrainLineFragment, unknown>;
 export const EventLineFragmentDoc = new TypedDocumentString(`
     fragment EventLine on Event {
   __typename
@@ -536,6 +761,10 @@ export const EventLineFragmentDoc = new TypedDocumentString(`
       value
     }
     labelsRemoved {
+      key
+      value
+    }
+    labelsDisplaced {
       key
       value
     }
@@ -591,6 +820,459 @@ export const AllocationLineFragmentDoc = new TypedDocumentString(`
   endedAt
 }
     `, {"fragmentName":"AllocationLine"}) as unknown as TypedDocumentString<AllocationLineFragment, unknown>;
+export const CordonDocument = new TypedDocumentString(`
+    mutation Cordon($input: NodeCordonInput!) {
+  nodeCordon(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<CordonMutation, CordonMutationVariables>;
+export const UncordonDocument = new TypedDocumentString(`
+    mutation Uncordon($input: NodeUncordonInput!) {
+  nodeUncordon(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<UncordonMutation, UncordonMutationVariables>;
+export const DrainDocument = new TypedDocumentString(`
+    mutation Drain($input: NodeDrainInput!) {
+  nodeDrain(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<DrainMutation, DrainMutationVariables>;
+export const TaintDocument = new TypedDocumentString(`
+    mutation Taint($input: NodeTaintInput!) {
+  nodeTaint(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<TaintMutation, TaintMutationVariables>;
+export const LabelDocument = new TypedDocumentString(`
+    mutation Label($input: NodeLabelInput!) {
+  nodeLabel(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<LabelMutation, LabelMutationVariables>;
+export const AdoptDocument = new TypedDocumentString(`
+    mutation Adopt($input: NodeAdoptInput!) {
+  nodeAdopt(input: $input) {
+    node {
+      ...NodeRow
+    }
+    changed
+    warnings
+  }
+}
+    fragment NodeRow on ComputeNode {
+  id
+  hostname
+  version
+  pool {
+    id
+    name
+  }
+  provisionState
+  failure {
+    phase
+    message
+    at
+  }
+  cordoned
+  cordon {
+    reason
+    by
+    at
+    until
+    overdue
+  }
+  noScheduleReasons
+  maintenance
+  connectivity
+  connectivitySince
+  deletedAt
+  lastSeen
+  placeableFor
+  statusSentence
+  outSince
+  liveAllocationCount
+  holds {
+    reason
+    owner
+    by
+    message
+    since
+  }
+  drain {
+    id
+    state
+    reason
+    by
+    startedAt
+    endedAt
+    expectedAt
+    deadline
+    overdue
+    confirmedByNode
+  }
+  controls {
+    control
+    action
+    enabled
+    because
+  }
+}`) as unknown as TypedDocumentString<AdoptMutation, AdoptMutationVariables>;
+export const DeleteDocument = new TypedDocumentString(`
+    mutation Delete($input: NodeDeleteInput!) {
+  nodeDelete(input: $input) {
+    nodeId
+    deleted
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<DeleteMutation, DeleteMutationVariables>;
+export const LabelsDocument = new TypedDocumentString(`
+    query Labels($tenantId: ID!, $nodeId: ID!) {
+  node(tenantId: $tenantId, nodeId: $nodeId) {
+    id
+    version
+    labels {
+      key
+      value
+      source
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<LabelsQuery, LabelsQueryVariables>;
+export const DrainPlanDocument = new TypedDocumentString(`
+    query DrainPlan($tenantId: ID!, $nodeId: ID!) {
+  drainPlan(tenantId: $tenantId, nodeId: $nodeId) {
+    empty
+    liveAllocationCount
+    expectedAt
+    blockers {
+      ...AllocationLine
+    }
+  }
+}
+    fragment AllocationLine on Allocation {
+  id
+  reservationId
+  tenantId
+  devices
+  live
+  future
+  startsAt
+  endsAt
+  releasedAt
+  endedAt
+}`) as unknown as TypedDocumentString<DrainPlanQuery, DrainPlanQueryVariables>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -655,6 +1337,7 @@ export const NodesDocument = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence
@@ -727,6 +1410,7 @@ export const RowsDocument = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence
@@ -795,13 +1479,16 @@ export const CountDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<CountSubscription, CountSubscriptionVariables>;
-export const CordonDocument = new TypedDocumentString(`
-    mutation Cordon($input: NodeCordonInput!) {
-  nodeCordon(input: $input) {
-    node {
-      ...NodeRow
+export const DrainsDocument = new TypedDocumentString(`
+    query Drains($tenantId: ID!, $active: Boolean!, $first: Int!, $after: Cursor) {
+  drains(tenantId: $tenantId, active: $active, first: $first, after: $after) {
+    nodes {
+      ...DrainLine
     }
-    changed
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
   }
 }
     fragment NodeRow on ComputeNode {
@@ -830,6 +1517,7 @@ export const CordonDocument = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence
@@ -860,14 +1548,29 @@ export const CordonDocument = new TypedDocumentString(`
     enabled
     because
   }
-}`) as unknown as TypedDocumentString<CordonMutation, CordonMutationVariables>;
-export const UncordonDocument = new TypedDocumentString(`
-    mutation Uncordon($input: NodeUncordonInput!) {
-  nodeUncordon(input: $input) {
-    node {
-      ...NodeRow
-    }
-    changed
+}
+fragment DrainLine on Drain {
+  id
+  state
+  reason
+  by
+  startedAt
+  endedAt
+  endedBy
+  cause
+  deadline
+  overdue
+  expectedAt
+  endedAllocationCount
+  confirmedByNode
+  node {
+    ...NodeRow
+  }
+}`) as unknown as TypedDocumentString<DrainsQuery, DrainsQueryVariables>;
+export const DrainChangesDocument = new TypedDocumentString(`
+    subscription DrainChanges($tenantId: ID!, $after: Cursor!) {
+  drainChanges(tenantId: $tenantId, after: $after) {
+    ...DrainLine
   }
 }
     fragment NodeRow on ComputeNode {
@@ -896,6 +1599,7 @@ export const UncordonDocument = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence
@@ -926,73 +1630,25 @@ export const UncordonDocument = new TypedDocumentString(`
     enabled
     because
   }
-}`) as unknown as TypedDocumentString<UncordonMutation, UncordonMutationVariables>;
-export const DrainDocument = new TypedDocumentString(`
-    mutation Drain($input: NodeDrainInput!) {
-  nodeDrain(input: $input) {
-    node {
-      ...NodeRow
-    }
-    changed
-  }
 }
-    fragment NodeRow on ComputeNode {
+fragment DrainLine on Drain {
   id
-  hostname
-  version
-  pool {
-    id
-    name
+  state
+  reason
+  by
+  startedAt
+  endedAt
+  endedBy
+  cause
+  deadline
+  overdue
+  expectedAt
+  endedAllocationCount
+  confirmedByNode
+  node {
+    ...NodeRow
   }
-  provisionState
-  failure {
-    phase
-    message
-    at
-  }
-  cordoned
-  cordon {
-    reason
-    by
-    at
-    until
-    overdue
-  }
-  noScheduleReasons
-  maintenance
-  connectivity
-  connectivitySince
-  lastSeen
-  placeableFor
-  statusSentence
-  outSince
-  liveAllocationCount
-  holds {
-    reason
-    owner
-    by
-    message
-    since
-  }
-  drain {
-    id
-    state
-    reason
-    by
-    startedAt
-    endedAt
-    expectedAt
-    deadline
-    overdue
-    confirmedByNode
-  }
-  controls {
-    control
-    action
-    enabled
-    because
-  }
-}`) as unknown as TypedDocumentString<DrainMutation, DrainMutationVariables>;
+}`) as unknown as TypedDocumentString<DrainChangesSubscription, DrainChangesSubscriptionVariables>;
 export const HistoryDocument = new TypedDocumentString(`
     query History($tenantId: ID!, $nodeId: ID, $types: [String!], $actor: String, $first: Int!, $after: Cursor) {
   events(
@@ -1047,6 +1703,10 @@ export const HistoryDocument = new TypedDocumentString(`
       value
     }
     labelsRemoved {
+      key
+      value
+    }
+    labelsDisplaced {
       key
       value
     }
@@ -1138,6 +1798,10 @@ export const EventsDocument = new TypedDocumentString(`
       key
       value
     }
+    labelsDisplaced {
+      key
+      value
+    }
   }
   ... on NodeJoinEvent {
     generation
@@ -1177,7 +1841,11 @@ export const EventsDocument = new TypedDocumentString(`
 }`) as unknown as TypedDocumentString<EventsSubscription, EventsSubscriptionVariables>;
 export const NodeDetailDocument = new TypedDocumentString(`
     query NodeDetail($tenantId: ID!, $nodeId: ID!) {
-  nodes(tenantId: $tenantId, filter: {nodeIds: [$nodeId]}, first: 1) {
+  nodes(
+    tenantId: $tenantId
+    filter: {nodeIds: [$nodeId], includeDeleted: true}
+    first: 1
+  ) {
     nodes {
       ...NodeRow
     }
@@ -1205,8 +1873,18 @@ export const NodeDetailDocument = new TypedDocumentString(`
       bootId
       clockSkewMs
     }
+    checks {
+      name
+      status
+      message
+      evidence
+      durationMs
+      startedAt
+      endedAt
+    }
     drain {
       id
+      endedAllocationCount
       blockers {
         ...AllocationLine
       }
@@ -1220,6 +1898,7 @@ export const NodeDetailDocument = new TypedDocumentString(`
       endedAt
       endedBy
       cause
+      endedAllocationCount
       confirmedByNode
     }
     allocations(live: false, first: 50) {
@@ -1316,6 +1995,7 @@ export const NodeDetailDocument = new TypedDocumentString(`
   maintenance
   connectivity
   connectivitySince
+  deletedAt
   lastSeen
   placeableFor
   statusSentence

@@ -64,7 +64,7 @@ export function Allocations({ n, detail }: { n: NodeRow; detail: Detail }) {
 			{live.length === 0 && !past ? (
 				<p className="text-muted">None is live.</p>
 			) : (
-				<AllocationRows label="Allocations" list={past ? [...live, ...ended] : live} detail={detail} />
+				<AllocationRows label="Allocations" list={past ? [...live, ...ended] : live} devices={detail.devices} />
 			)}
 			{n.liveAllocationCount > live.length && (
 				<p className="text-muted">
@@ -82,14 +82,23 @@ export function Allocations({ n, detail }: { n: NodeRow; detail: Detail }) {
 }
 
 /** Allocations, one a line. Another tenant's tells its end alone. */
-export function AllocationRows({ list, label, detail }: { list: readonly Line[]; label: string; detail: Detail }) {
+export function AllocationRows({
+	list,
+	label,
+	devices = [],
+}: {
+	list: readonly Line[];
+	label: string;
+	/** The node's, to say which slots an allocation holds; without them: how many devices. */
+	devices?: Detail["devices"];
+}) {
 	const now = useNow();
 	const holds = (a: Line) => {
-		const slots = a.devices.map((uuid) => detail.devices.find((d) => d.uuid === uuid)?.slot).filter((slot) => slot !== undefined);
+		const slots = a.devices.map((uuid) => devices.find((d) => d.uuid === uuid)?.slot).filter((slot) => slot !== undefined);
 		return slots.length
 			? `gpu ${slots.sort((x, y) => x - y).join(", ")}`
 			: a.devices.length
-				? `${a.devices.length} devices`
+				? `${a.devices.length} ${a.devices.length === 1 ? "device" : "devices"}`
 				: "a share";
 	};
 	return (

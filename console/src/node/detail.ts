@@ -53,7 +53,10 @@ export function useNodeDetail(nodeId: string): NodeState {
 				if (stop.signal.aborted) return;
 				const failed = asApiError(e);
 				setError(failed);
-				if (failed.code === "NOT_FOUND") fleet.nodes.remove(nodeId);
+				if (failed.code === "NOT_FOUND") {
+					fleet.nodes.remove(nodeId);
+					setDetail(null);
+				}
 				if (["NETWORK", "UNAVAILABLE", "INTERNAL", "RESOURCE_EXHAUSTED"].includes(failed.code))
 					again(2_000 + Math.random() * 2_000);
 			});
@@ -69,11 +72,8 @@ export function useNodeDetail(nodeId: string): NodeState {
 				onItem: (batch) => {
 					asOf = batch.asOf;
 					for (const node of batch.changed) fleet.take(node);
-					if (batch.removed.length) {
-						fleet.nodes.remove(nodeId);
-						setDetail(null);
-						setError(new ApiError("NOT_FOUND", "the node is no longer visible"));
-					} else again(100);
+					// Out of sight, or deleted: its owner still reads a deleted one.
+					again(batch.removed.length ? 0 : 100);
 				},
 				onExpired: async (e) => {
 					fleet.expired(e);

@@ -3,7 +3,7 @@ import { graphql } from "../gql";
 /** The row with its place in the log, and beside it what only the node's own page shows. */
 export const NodeDetailQuery = graphql(`
 	query NodeDetail($tenantId: ID!, $nodeId: ID!) {
-		nodes(tenantId: $tenantId, filter: { nodeIds: [$nodeId] }, first: 1) {
+		nodes(tenantId: $tenantId, filter: { nodeIds: [$nodeId], includeDeleted: true }, first: 1) {
 			nodes {
 				...NodeRow
 			}
@@ -31,8 +31,18 @@ export const NodeDetailQuery = graphql(`
 				bootId
 				clockSkewMs
 			}
+			checks {
+				name
+				status
+				message
+				evidence
+				durationMs
+				startedAt
+				endedAt
+			}
 			drain {
 				id
+				endedAllocationCount
 				blockers {
 					...AllocationLine
 				}
@@ -46,6 +56,7 @@ export const NodeDetailQuery = graphql(`
 				endedAt
 				endedBy
 				cause
+				endedAllocationCount
 				confirmedByNode
 			}
 			allocations(live: false, first: 50) {

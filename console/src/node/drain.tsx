@@ -49,13 +49,10 @@ function Drained({ d }: { d: Drain }) {
 function Draining({ n, d, detail }: { n: NodeRow; d: Drain; detail: Detail | null }) {
 	const now = useNow();
 	const left = n.liveAllocationCount;
-	// What ended since the drain began, as far as the newest page of allocations shows it.
-	const gone = (detail?.allocations.nodes ?? []).filter((a) => {
-		const end = a.releasedAt ?? a.endedAt;
-		return end != null && Date.parse(end) >= Date.parse(d.startedAt);
-	}).length;
+	const mine = detail?.drain?.id === d.id ? detail.drain : null;
+	const gone = mine?.endedAllocationCount ?? 0;
 	const all = left + gone;
-	const blockers = detail?.drain?.id === d.id ? detail.drain.blockers : [];
+	const blockers = mine?.blockers ?? [];
 	const open = blockers.filter((b) => !b.endsAt);
 	return (
 		<>
@@ -84,10 +81,10 @@ function Draining({ n, d, detail }: { n: NodeRow; d: Drain; detail: Detail | nul
 			>
 				<div className="h-full rounded-full bg-info" style={{ width: `${all ? Math.round((100 * gone) / all) : 100}%` }} />
 			</div>
-			{detail && blockers.length > 0 && (
+			{detail && left > 0 && blockers.length > 0 && (
 				<>
 					<h3 className="mt-1 text-muted text-xs">Waits for</h3>
-					<AllocationRows label="What the drain waits for" list={blockers} detail={detail} />
+					<AllocationRows label="What the drain waits for" list={blockers} devices={detail.devices} />
 				</>
 			)}
 			{open.length > 0 && (
@@ -126,7 +123,11 @@ function Last({ detail }: { detail: Detail | null }) {
 						<Ago at={last.endedAt} />
 					</>
 				)}
-				{last.cause ? `: ${last.cause}` : ""}.
+				{last.cause ? `: ${last.cause}` : ""}
+				{last.state === "CANCELLED" && last.endedBy ? `, by ${last.endedBy}` : ""}
+				{last.endedAllocationCount > 0 &&
+					`; ${last.endedAllocationCount} ${last.endedAllocationCount === 1 ? "allocation" : "allocations"} ended meanwhile`}
+				.
 			</p>
 		</Section>
 	);

@@ -60,28 +60,6 @@ export function Devices({ detail }: { detail: Detail }) {
 	);
 }
 
-export function Labels({ detail }: { detail: Detail }) {
-	return (
-		<Section title="Labels" count={detail.labels.length}>
-			{detail.labels.length === 0 ? (
-				<p className="text-muted">None.</p>
-			) : (
-				<dl className="grid grid-cols-[minmax(0,auto)_minmax(0,1fr)] gap-x-3 gap-y-0.5 text-xs">
-					{detail.labels.map((l) => (
-						<div key={l.key} className="contents">
-							<dt className="wrap-anywhere font-mono text-muted">{l.key}</dt>
-							<dd className="flex items-baseline justify-between gap-3">
-								<span className="wrap-anywhere font-mono">{l.value || <span className="text-muted">(empty)</span>}</span>
-								<span className="text-muted">{l.source.toLowerCase()}</span>
-							</dd>
-						</div>
-					))}
-				</dl>
-			)}
-		</Section>
-	);
-}
-
 /** What the daemon measured, and the session over which it speaks. A fact that the machine does not give is said to be absent. */
 export function Machine({ detail }: { detail: Detail }) {
 	const v = detail.inventory;

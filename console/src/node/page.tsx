@@ -1,5 +1,6 @@
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
+import type { Begin } from "../act/dialog";
 import { useFleet, useStale } from "../nodes/hooks";
 import { useKeys } from "../nodes/shortcuts";
 import { type Control, controlKeys, refusal } from "../nodes/words";
@@ -9,7 +10,7 @@ import { useToast } from "../ui/toasts";
 import { useNodeDetail } from "./detail";
 import { NodeView } from "./view";
 
-const Act = lazy(() => import("../nodes/act"));
+const Act = lazy(() => import("../act/dialog"));
 
 /** One node, by itself. */
 export default function NodePage({ viewer }: { viewer: string }) {
@@ -18,8 +19,7 @@ export default function NodePage({ viewer }: { viewer: string }) {
 	const state = useNodeDetail(nodeId);
 	const stale = useStale(fleet);
 	const navigate = useNavigate();
-	const [acting, setActing] = useState<Control | null>(null);
-	const [said, setSaid] = useState("");
+	const [acting, setActing] = useState<{ control: Control; begin?: Begin | undefined } | null>(null);
 	const toast = useToast();
 	const name = state.node?.hostname;
 
@@ -31,8 +31,8 @@ export default function NodePage({ viewer }: { viewer: string }) {
 		const control = controlKeys[pressed];
 		if (control && state.node) {
 			const because = refusal(state.node, control);
-			if (because) setSaid(`Not offered: ${because}`);
-			else setActing(control);
+			if (because) toast(`Not offered: ${because}`);
+			else setActing({ control });
 			return true;
 		}
 		if (pressed === "y") {
@@ -65,16 +65,13 @@ export default function NodePage({ viewer }: { viewer: string }) {
 						<Copy text={nodeId} label="Copy the id" />
 					</span>
 				</header>
-				<NodeView state={state} tenantId={fleet.tenantId} onAct={(_, control) => setActing(control)} />
+				<NodeView state={state} tenantId={fleet.tenantId} onAct={(_, control, begin) => setActing({ control, begin })} />
 			</div>
 			{acting && (
 				<Suspense>
-					<Act viewer={viewer} nodeId={nodeId} control={acting} onClose={() => setActing(null)} />
+					<Act viewer={viewer} nodeId={nodeId} control={acting.control} begin={acting.begin} onClose={() => setActing(null)} />
 				</Suspense>
 			)}
-			<p aria-live="polite" className="sr-only">
-				{said}
-			</p>
 		</div>
 	);
 }

@@ -1,8 +1,7 @@
 import { useFleet, useStale } from "../nodes/hooks";
-import type { Control } from "../nodes/words";
 import { Button, Copy } from "../ui/parts";
 import { useNodeDetail } from "./detail";
-import { NodeView } from "./view";
+import { NodeView, type OnAct } from "./view";
 
 /** A node beside the list, so that one after another can be looked at. */
 export default function Peek({
@@ -12,7 +11,7 @@ export default function Peek({
 	onClose,
 }: {
 	nodeId: string;
-	onAct: (id: string, control: Control) => void;
+	onAct: OnAct;
 	onOpen: (id: string) => void;
 	onClose: () => void;
 }) {

@@ -7,9 +7,9 @@ import { day, full, short, zone } from "../ui/time";
 import { Section } from "./section";
 
 /** A node's events, newest first, as far back as they are kept. While the pointer is on them, what comes waits. */
-export function Timeline({ nodeId }: { nodeId: string }) {
+export function Timeline({ nodeId, over }: { nodeId: string; over: boolean }) {
 	const fleet = useFleet();
-	const feed = useMemo(() => new EventFeed(fleet, { nodeId }, 25), [fleet, nodeId]);
+	const feed = useMemo(() => new EventFeed(fleet, { nodeId, over }, 25), [fleet, nodeId, over]);
 	useEffect(() => {
 		void feed.open();
 		return () => feed.close();

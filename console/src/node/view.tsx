@@ -1,29 +1,27 @@
 import type { ReactNode } from "react";
+import type { Begin } from "../act/dialog";
 import { Said } from "../nodes/said";
-import { type Control, connectivity, controlNames, provision, refusal, seenWords, service } from "../nodes/words";
+import { type Control, connectivity, controlNames, nextStep, provision, refusal, seenWords, service } from "../nodes/words";
 import type { NodeRow } from "../store/nodes";
 import { Button, Failure, Spinner } from "../ui/parts";
 import { Ago, full, useNow } from "../ui/time";
+import { Acceptance, Removal } from "./acceptance";
 import { Allocations } from "./allocations";
 import type { NodeState } from "./detail";
 import { DrainPart } from "./drain";
+import { Holds } from "./holds";
 import { Identity } from "./identity";
-import { Devices, Labels, Machine } from "./machine";
-import { Section } from "./section";
+import { Labels, Taints } from "./labels";
+import { Devices, Machine } from "./machine";
 import { Timeline } from "./timeline";
 
 const controls: Control[] = ["cordon", "uncordon", "drain"];
 
+/** Opens the dialog of a control on a node. */
+export type OnAct = (id: string, control: Control, begin?: Begin) => void;
+
 /** All that the page says of one node. In a wide place it has two columns, in a narrow one it reads downwards. */
-export function NodeView({
-	state,
-	tenantId,
-	onAct,
-}: {
-	state: NodeState;
-	tenantId: string;
-	onAct: (id: string, control: Control) => void;
-}) {
+export function NodeView({ state, tenantId, onAct }: { state: NodeState; tenantId: string; onAct: OnAct }) {
 	const { node: n, detail, error, reload } = state;
 	if (!n)
 		return error ? (
@@ -33,6 +31,7 @@ export function NodeView({
 				<Spinner /> Reading…
 			</p>
 		);
+	const act = (control: Control, begin?: Begin) => onAct(n.id, control, begin);
 	return (
 		<div className="@container">
 			{error && (
@@ -44,17 +43,17 @@ export function NodeView({
 				<Status n={n} />
 				<div className="flex shrink-0 gap-1.5">
 					{controls.map((control) => (
-						<Button key={control} because={refusal(n, control)} onClick={() => onAct(n.id, control)}>
+						<Button key={control} because={refusal(n, control)} onClick={() => act(control)}>
 							{controlNames[control]}
 						</Button>
 					))}
 				</div>
 			</div>
-			<Axes n={n} />
+			{!n.deletedAt && <Axes n={n} />}
 			<div className="node-areas border-line border-t">
 				<div className="node-main">
 					<DrainPart n={n} detail={detail} />
-					<Holds n={n} />
+					{!n.deletedAt && <Holds n={n} onAct={act} />}
 					{detail && (
 						<>
 							<Allocations n={n} detail={detail} />
@@ -65,9 +64,12 @@ export function NodeView({
 				<div className="node-side">
 					{detail ? (
 						<>
-							<Labels detail={detail} />
+							<Labels n={n} detail={detail} onAct={act} />
+							<Taints n={n} onAct={act} />
+							{!n.deletedAt && <Acceptance n={n} detail={detail} onAct={act} />}
 							<Machine detail={detail} />
 							<Identity detail={detail} />
+							<Removal n={n} onAct={act} />
 						</>
 					) : (
 						<p className="flex items-center gap-2 p-4 text-muted">
@@ -76,7 +78,7 @@ export function NodeView({
 					)}
 				</div>
 				<div className="node-events">
-					<Timeline nodeId={n.id} />
+					<Timeline nodeId={n.id} over={n.deletedAt != null} />
 				</div>
 			</div>
 		</div>
@@ -84,20 +86,30 @@ export function NodeView({
 }
 
 function Status({ n }: { n: NodeRow }) {
-	const inService = n.outSince == null && n.holds.length === 0;
+	const inService = n.outSince == null && n.holds.length === 0 && !n.deletedAt;
 	return (
 		<div className="min-w-0">
 			<p className="wrap-anywhere flex items-baseline gap-2 text-[15px]">
 				<span aria-hidden="true" className={inService ? "text-ok" : "text-warn"}>
 					{inService ? "●" : "⊘"}
 				</span>
-				<span>{sentence(n.statusSentence)}</span>
+				<span>{n.deletedAt ? "Deleted" : sentence(n.statusSentence)}</span>
 			</p>
-			{n.outSince && (
-				<p className="pl-5 text-muted">
-					Out of service since {full(n.outSince)} · <Ago at={n.outSince} />
-				</p>
-			)}
+			{/* Both lines keep their place, so that a state that comes or goes moves nothing below. */}
+			<p className="min-h-[1.45em] pl-5 text-muted">
+				{n.deletedAt ? (
+					<>
+						Deleted at {full(n.deletedAt)} · <Ago at={n.deletedAt} />
+					</>
+				) : (
+					n.outSince && (
+						<>
+							Out of service since {full(n.outSince)} · <Ago at={n.outSince} />
+						</>
+					)
+				)}
+			</p>
+			<p className="min-h-[1.45em] pl-5">{nextStep(n)}</p>
 		</div>
 	);
 }
@@ -145,41 +157,6 @@ function Axis({ name, more, children }: { name: string; more?: ReactNode; childr
 }
 
 const Dim = ({ children }: { children: ReactNode }) => <span className="text-muted">{children}</span>;
-
-function Holds({ n }: { n: NodeRow }) {
-	return (
-		<Section title="What keeps new work off" count={n.holds.length}>
-			{n.failure && (
-				<p className="text-bad">
-					{sentence(n.failure.phase.toLowerCase())} failed <Ago at={n.failure.at} />: {n.failure.message}
-				</p>
-			)}
-			{n.holds.length === 0 ? (
-				<p className="text-muted">Nothing.</p>
-			) : (
-				<ul className="flex flex-col divide-y divide-line">
-					{n.holds.map((h) => (
-						<li key={`${h.reason} ${h.owner}`} className="py-1 first:pt-0 last:pb-0">
-							<p className="flex flex-wrap items-baseline gap-x-2">
-								<span className="font-medium font-mono">{h.reason}</span>
-								<span className="text-muted">
-									{h.owner}
-									{h.by && h.by !== h.owner ? `, ${h.by}` : ""}
-								</span>
-								{h.since && (
-									<span className="ml-auto text-muted">
-										<Ago at={h.since} />
-									</span>
-								)}
-							</p>
-							{h.message && <p className="wrap-anywhere">{h.message}</p>}
-						</li>
-					))}
-				</ul>
-			)}
-		</Section>
-	);
-}
 
 function Missing({ error, tenantId, onRetry }: { error: NodeState["error"] & object; tenantId: string; onRetry: () => void }) {
 	if (error.code === "NOT_FOUND" || error.code === "INVALID_INPUT")

@@ -5,7 +5,17 @@ import { Button } from "../ui/parts";
 import { full, useNow } from "../ui/time";
 import { useFleet, useNode } from "./hooks";
 import { Said } from "./said";
-import { type Control, connectivity, cordonWords, drainWords, provision, refusal, seenWords, service } from "./words";
+import {
+	type Control,
+	connectivity,
+	controlNames,
+	cordonWords,
+	drainWords,
+	provision,
+	refusal,
+	seenWords,
+	service,
+} from "./words";
 
 const rowHeight = 28;
 
@@ -266,7 +276,7 @@ function RowAction({
 	active: boolean;
 	onAct: (id: string, control: Control) => void;
 }) {
-	const title = { cordon: "Cordon", uncordon: "Uncordon", drain: "Drain" }[control];
+	const title = controlNames[control];
 	return (
 		<Button
 			look="row"

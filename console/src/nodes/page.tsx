@@ -1,5 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { Begin } from "../act/dialog";
 import { noConditions, parseSearch, type Search } from "../store/filter";
 import type { List, NodeList } from "../store/list";
 import { Button, Failure, Spinner } from "../ui/parts";
@@ -12,7 +13,7 @@ import { useFleet, useList, useStale } from "./hooks";
 import { useKeys } from "./shortcuts";
 import { type Control, controlKeys, differences, refusal } from "./words";
 
-const Act = lazy(() => import("./act"));
+const Act = lazy(() => import("../act/dialog"));
 const Peek = lazy(() => import("../node/peek"));
 
 /** The nodes of a tenant. The address holds the filters, the order and the node beside the list, so that a copied link shows the same. */
@@ -26,9 +27,8 @@ export function NodesPage({ viewer }: { viewer: string }) {
 	const stale = useStale(fleet);
 	const peekId = search.peek ?? null;
 	const [activeId, setActive] = useState<string | null>(peekId ?? nodes.left.activeId);
-	const [acting, setActing] = useState<{ id: string; control: Control } | null>(null);
+	const [acting, setActing] = useState<{ id: string; control: Control; begin?: Begin | undefined } | null>(null);
 	const announcement = useAnnouncements();
-	const [refused, setRefused] = useState("");
 	const filterBox = useRef<HTMLInputElement>(null);
 	const toast = useToast();
 
@@ -75,9 +75,9 @@ export function NodesPage({ viewer }: { viewer: string }) {
 		focusGrid();
 	}, [setSearch]);
 	const act = useCallback(
-		(id: string, control: Control) => {
+		(id: string, control: Control, begin?: Begin) => {
 			setActiveId(id);
-			setActing({ id, control });
+			setActing({ id, control, begin });
 		},
 		[setActiveId],
 	);
@@ -100,7 +100,7 @@ export function NodesPage({ viewer }: { viewer: string }) {
 		if (control) {
 			if (!node) return false;
 			const because = refusal(node, control);
-			if (because) setRefused(`Not offered: ${because}`);
+			if (because) toast(`Not offered: ${because}`);
 			else act(node.id, control);
 			return true;
 		}
@@ -187,11 +187,11 @@ export function NodesPage({ viewer }: { viewer: string }) {
 			)}
 			{acting && (
 				<Suspense>
-					<Act viewer={viewer} nodeId={acting.id} control={acting.control} onClose={done} />
+					<Act viewer={viewer} nodeId={acting.id} control={acting.control} begin={acting.begin} onClose={done} />
 				</Suspense>
 			)}
 			<p aria-live="polite" className="sr-only">
-				{refused || announcement}
+				{announcement}
 			</p>
 		</div>
 	);
@@ -232,7 +232,9 @@ function Foot({ nodes, list }: { nodes: NodeList; list: List }) {
 				</span>
 			)}
 			<span className="ml-auto truncate max-md:hidden">
-				{shortcuts === "on" ? "j k move · Enter open · o beside · c u d act · / filter · ? keys" : "Single-key shortcuts are off"}
+				{shortcuts === "on"
+					? "j k move · Enter open · o beside · c u d t l act · / filter · ? keys"
+					: "Single-key shortcuts are off"}
 			</span>
 		</footer>
 	);

@@ -1,6 +1,6 @@
 import type { Connectivity } from "../gql/graphql";
 import type { NodeRow } from "../store/nodes";
-import { ago, duration, until } from "../ui/time";
+import { ago, duration, full, until } from "../ui/time";
 
 export type Tone = "ok" | "warn" | "bad" | "info" | "muted";
 
@@ -48,7 +48,8 @@ export function provision(n: NodeRow): Sign {
 	}
 }
 
-function reasonSign(reason: string): Sign {
+/** What keeps a node out, by its name. */
+export function reasonSign(reason: string): Sign {
 	if (reason === "cordon") return { glyph: "⊘", word: "cordoned", tone: "warn" };
 	if (reason === "draining") return { glyph: "⇣", word: "draining", tone: "info" };
 	if (reason === "maintenance") return { glyph: "⚑", word: "maintenance", tone: "bad" };
@@ -68,7 +69,8 @@ export function service(n: NodeRow): Sign & { more: number } {
 	const weight = (r: string) => (r === "cordon" ? 2 : r === "draining" ? 1 : 0);
 	const [first, ...rest] = [...n.holds].sort((a, b) => weight(a.reason) - weight(b.reason));
 	if (!first) return { glyph: "!", word: "no", tone: "warn", more: 0 };
-	return { ...reasonSign(first.reason), more: rest.length };
+	const sign = first.reason === "provisioning" ? provision(n) : reasonSign(first.reason);
+	return { ...sign, more: rest.length };
 }
 
 /** How far a drain is, in a few words. */
@@ -82,6 +84,35 @@ export function drainWords(n: NodeRow, now: number): Sign | null {
 	return d.expectedAt
 		? { glyph: "⇣", word: `${left} left · ${until(d.expectedAt, now)}`, tone: "info" }
 		: { glyph: "⇣", word: `${left} left · no end`, tone: "warn" };
+}
+
+/** What somebody who looks after the node does next; empty when nothing is to be done. What is most urgent comes first. */
+export function nextStep(n: NodeRow): string {
+	const d = n.drain;
+	if (n.deletedAt) return "Its history stays here. The machine can join again as a new node.";
+	if (n.provisionState === "FAILED" && (n.failure?.phase === "ACCEPTANCE" || n.failure?.phase === "ENROLLMENT"))
+		return "Next: mend what the failed check names and reboot the machine; its checks run again with the new boot.";
+	if (n.connectivity === "UNREACHABLE" || n.connectivity === "LOST")
+		return "Next: look at its power and network. What it holds stays booked; it is back by itself once it is heard of.";
+	if (d?.state === "DRAINING") {
+		if (n.liveAllocationCount === 0) return "It is looked at once more, and is drained then.";
+		if (!d.expectedAt) return "Next: release what has no end, for the drain waits for it.";
+		return d.overdue
+			? "Next: release what it waits for, or leave it: the drain goes on past its deadline."
+			: "Nothing to do but wait, or release what it waits for.";
+	}
+	if (d?.state === "DRAINED")
+		return d.confirmedByNode
+			? "Next: it is empty, so do the work; then uncordon it."
+			: "Next: the node did not confirm that nothing runs, so look before you pull a plug; then do the work, and uncordon it.";
+	if (n.provisionState === "ADOPTING" || n.provisionState === "ENROLLING")
+		return "Its checks have to pass: what they wait for stands under Acceptance.";
+	if (n.cordon?.overdue) return "Next: its cordon is past its end, so uncordon it, or give the cordon another end.";
+	if (n.maintenance) return "It needs an operator: nothing is scheduled on it until somebody has seen to it.";
+	if (n.cordon) return "Next: uncordon it when the work is done.";
+	if (n.noScheduleReasons.some((r) => r.startsWith("taint:") && !r.startsWith("taint:dedicated=")))
+		return "Next: remove the taint once its reason is gone.";
+	return "";
 }
 
 /** Cordoned by whom, since when and why, in one line. */
@@ -98,87 +129,37 @@ export function seenWords(n: NodeRow, now: number): string {
 	return ms < 60_000 ? "just now" : `${duration(ms)} ago`;
 }
 
-export type Control = "cordon" | "uncordon" | "drain";
+/** What an operator can do to a node. The words of a cordon that holds are changed by an act of their own. */
+export type Control = "cordon" | "uncordon" | "recordon" | "drain" | "taint" | "label" | "adopt" | "delete";
 
-export const controlKeys: Record<string, Control> = { c: "cordon", u: "uncordon", d: "drain" };
-export const controlNames: Record<Control, string> = { cordon: "Cordon", uncordon: "Uncordon", drain: "Drain" };
+export const controlKeys: Record<string, Control> = { c: "cordon", u: "uncordon", d: "drain", t: "taint", l: "label" };
+export const controlNames: Record<Control, string> = {
+	cordon: "Cordon",
+	uncordon: "Uncordon",
+	recordon: "Change the reason",
+	drain: "Drain",
+	taint: "Change taints",
+	label: "Change labels",
+	adopt: "Adopt again",
+	delete: "Delete",
+};
+
+/** Who holds a cordon, since when and why, as a sentence goes on. */
+export function holder(c: NonNullable<NodeRow["cordon"]>): string {
+	return `${c.by} holds it since ${full(c.at)}${c.until ? ` until ${full(c.until)}` : ""}${c.reason ? `: “${c.reason}”` : ", without a reason"}`;
+}
+
+/** The server's own word on a control. Whoever may lift a cordon that holds may change its words. */
+export const offer = (n: NodeRow, control: Control) =>
+	n.controls.find((c) => c.control === (control === "recordon" ? "uncordon" : control));
 
 /** Why a control is not offered, by the server's own rule; null when it is. */
 export function refusal(n: NodeRow, control: Control): string | null {
-	const c = n.controls.find((c) => c.control === control);
+	const c = offer(n, control);
 	if (!c) return "this server does not offer it";
-	return c.enabled ? null : (c.because ?? `it needs ${c.action}`);
-}
-
-/** What a control changes and what it leaves alone, for this very node. */
-export function effects(n: NodeRow, control: Control): { changes: string[]; leaves: string[] } {
-	const live = n.liveAllocationCount;
-	const running = live === 1 ? "1 live allocation" : `${live} live allocations`;
-	switch (control) {
-		case "cordon":
-			return {
-				changes: ["Stops new work from landing on the node."],
-				leaves: [
-					live
-						? `Its ${running} ${live === 1 ? "keeps" : "keep"} running.`
-						: "Existing allocations keep running; it holds none now.",
-					"Commands still flow, and the node stays connected.",
-				],
-			};
-		case "uncordon": {
-			const stays = n.holds.filter((h) => h.reason !== "cordon" && h.reason !== "draining").map((h) => reasonSign(h.reason).word);
-			const changes = [
-				stays.length ? "Lifts the cordon; other reasons still keep new work off." : "Lets new work land on the node again.",
-			];
-			if (n.drain?.state === "DRAINING") changes.push(`Ends the drain that ${n.drain.by} began, before the node is empty.`);
-			return {
-				changes,
-				leaves: [
-					stays.length ? `Stays as it is: ${stays.join(", ")}.` : "Taints, maintenance and other reasons stay; it has none now.",
-				],
-			};
-		}
-		case "drain":
-			return {
-				changes: [
-					n.cordon
-						? `The node is cordoned already; ${n.cordon.by} and the reason given stay on record.`
-						: "Cordons the node: no new work lands on it.",
-					live
-						? `Waits until its ${running} ${live === 1 ? "is" : "are"} released or past the end.`
-						: "It holds no live allocation, so it is drained at once.",
-				],
-				leaves: ["Evicts nothing: what runs keeps running.", "The node stays cordoned afterwards, until somebody uncordons it."],
-			};
-	}
-}
-
-/** Quotes for a POSIX shell. */
-export function quote(s: string): string {
-	return /^[A-Za-z0-9_./:@%+=,-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`;
-}
-
-/** The same act on the command line. */
-export function commandLine(control: Control, tenant: string, n: { id: string }, version: number | null, reason: string): string {
-	const parts = ["better-compute", "nodes", control, n.id, "--tenant", quote(tenant)];
-	if (reason) parts.push("--reason", quote(reason));
-	if (version !== null) parts.push("--if-version", String(version));
-	return parts.join(" ");
-}
-
-/** The same act as a GraphQL mutation. */
-export function mutationText(
-	control: Control,
-	tenant: string,
-	n: { id: string },
-	version: number | null,
-	reason: string,
-): string {
-	const field = { cordon: "nodeCordon", uncordon: "nodeUncordon", drain: "nodeDrain" }[control];
-	const input = [`tenantId: ${JSON.stringify(tenant)}`, `nodeId: ${JSON.stringify(n.id)}`];
-	if (version !== null) input.push(`version: ${version}`);
-	if (reason) input.push(`reason: ${JSON.stringify(reason)}`);
-	return `mutation {\n  ${field}(input: { ${input.join(", ")} }) {\n    changed\n    cursor\n    node { id version cordoned noScheduleReasons }\n  }\n}`;
+	if (c.enabled) return null;
+	const because = c.because ?? `it needs ${c.action}`;
+	return control === "cordon" && n.cordon ? `${because}; ${holder(n.cordon)}` : because;
 }
 
 /** What the API counts for a text's length: characters, not the halves of them. */
@@ -198,14 +179,19 @@ export function differences(a: NodeRow, b: NodeRow): string[] {
 				? `cordoned by ${b.cordon.by}${b.cordon.reason ? `: “${b.cordon.reason}”` : ""}`
 				: `uncordoned (it was cordoned by ${a.cordon?.by ?? "somebody"})`,
 		);
-	else if (a.cordon && b.cordon && (a.cordon.by !== b.cordon.by || a.cordon.reason !== b.cordon.reason))
-		out.push(`cordon: ${a.cordon.by} → ${b.cordon.by}${b.cordon.reason ? `: “${b.cordon.reason}”` : ""}`);
+	else if (a.cordon && b.cordon) {
+		if (a.cordon.by !== b.cordon.by || a.cordon.reason !== b.cordon.reason)
+			out.push(`cordon: ${a.cordon.by} → ${b.cordon.by}${b.cordon.reason ? `: “${b.cordon.reason}”` : ", without a reason"}`);
+		if (a.cordon.until !== b.cordon.until)
+			out.push(b.cordon.until ? `the cordon is meant to end at ${full(b.cordon.until)}` : "the cordon has no end any more");
+	}
 	if (a.drain?.id !== b.drain?.id || a.drain?.state !== b.drain?.state)
 		out.push(b.drain ? `drain: ${b.drain.state.toLowerCase()} (begun by ${b.drain.by})` : "drain: ended");
 	const added = b.noScheduleReasons.filter((r) => !a.noScheduleReasons.includes(r) && r !== "draining");
 	const gone = a.noScheduleReasons.filter((r) => !b.noScheduleReasons.includes(r) && r !== "draining");
 	if (added.length) out.push(`kept out by: ${added.join(", ")}`);
 	if (gone.length) out.push(`no longer kept out by: ${gone.join(", ")}`);
+	if (!a.deletedAt && b.deletedAt) out.push("deleted");
 	if (a.maintenance !== b.maintenance) out.push(`maintenance: ${yesNo(a.maintenance)} → ${yesNo(b.maintenance)}`);
 	return out;
 }
@@ -213,7 +199,10 @@ export function differences(a: NodeRow, b: NodeRow): string[] {
 const events: Record<string, [string, Tone]> = {
 	"node.cordoned": ["cordoned", "warn"],
 	"node.uncordoned": ["uncordoned", "ok"],
+	"node.cordon-updated": ["cordon’s reason changed", "muted"],
+	"node.cordon-overdue": ["cordon is overdue", "warn"],
 	"node.draining": ["drain began", "info"],
+	"node.drain-overdue": ["drain is overdue", "warn"],
 	"node.drained": ["drained", "ok"],
 	"node.joined": ["joined", "info"],
 	"node.rejoined": ["joined anew", "info"],

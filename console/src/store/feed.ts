@@ -4,7 +4,13 @@ import type { EventLineFragment } from "../gql/graphql";
 import type { Fleet } from "./fleet";
 
 export type EventLine = EventLineFragment;
-export type EventFilter = { nodeId?: string | undefined; types?: string[] | undefined; actor?: string | undefined };
+export type EventFilter = {
+	nodeId?: string | undefined;
+	types?: string[] | undefined;
+	actor?: string | undefined;
+	/** Nothing more can come: the node is deleted, and has a history alone. */
+	over?: boolean;
+};
 
 export type Feed = {
 	/** Newest first, without a hole but where a gap is said. */
@@ -138,7 +144,7 @@ export class EventFeed {
 			this.#cursor = log.head;
 			if (!expired) {
 				this.#off?.();
-				this.#off = this.#closed ? null : this.#follow();
+				this.#off = this.#closed || this.#filter.over ? null : this.#follow();
 			}
 		} catch (e) {
 			if (reading.signal.aborted) throw e;

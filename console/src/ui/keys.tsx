@@ -30,6 +30,8 @@ const groups: [string, [string[], string][]][] = [
 			[["c"], "cordon"],
 			[["u"], "uncordon"],
 			[["d"], "drain"],
+			[["t"], "change its taints"],
+			[["l"], "change its labels"],
 			[["y"], "copy its id"],
 		],
 	],

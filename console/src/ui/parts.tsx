@@ -5,6 +5,7 @@ import type { ApiError } from "../api/client";
 const looks = {
 	plain: "border border-line bg-bg text-text hover:bg-hover",
 	primary: "border border-accent bg-accent text-on-accent hover:bg-accent-hover hover:border-accent-hover",
+	danger: "border border-bad bg-bad text-on-bad hover:opacity-90",
 	row: "border border-transparent text-muted hover:bg-bg! hover:text-text group-hover:border-line group-hover:text-text group-aria-selected:border-line group-aria-selected:text-text",
 	quiet: "border border-transparent text-muted hover:bg-hover hover:text-text",
 };
