@@ -161,7 +161,7 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	q := l.Filter.query(l.Tenant)
 	var out Listed
 	// The log's position first: what commits between this statement and the next is in the page and comes once more by the log, never neither.
-	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from (select 1 from "+l.Filter.from()+q.where()+
+	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from ("+l.Filter.counted(q)+
 		" limit "+strconv.Itoa(maxTotal)+") as counted) from event_clock", q.args).Scan(&out.AsOf.Epoch, &out.AsOf.Position, &out.Total)
 	if err != nil {
 		return Listed{}, fmt.Errorf("count the nodes: %w", err)
@@ -218,6 +218,19 @@ const allSeenNodes = `(select node_id, bool_or(relation = 'OWNER') as owned from
 	join nodes n on n.id = seen.node_id join pools p on p.id = n.pool_id
 	left join node_liveness l on l.node_id = n.id
 	where n.deleted_at is null`
+
+// counted gives a row for each node that a list is of. A page looks at each node's sight by itself, for it stops early; a count goes through all, and
+// so begins with what the tenant sees, or with the few nodes that are named.
+func (f *Filter) counted(q query) string {
+	switch {
+	case f.IncludeDeleted || f.NodeIDs != nil:
+		return "select 1 from " + f.from() + q.where()
+	case len(q.conditions) == 0:
+		// A deleted node is in no projection.
+		return "select distinct node_id from node_projection where tenant_id = @tenant"
+	}
+	return "select 1 from " + allSeenNodes + q.where()
+}
 
 // sorting is how an order sorts: by a text that sorts like the value, so that cursors have one shape.
 type sorting struct{ key, direction, beyond string }

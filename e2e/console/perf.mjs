@@ -114,7 +114,7 @@ async function measure(name, spread) {
 		if (used > 0.4) throw new Error(`${used.toFixed(3)} s of the main thread`);
 	});
 }
-await measure("console-500-updates", (i) => (i * 7919) % fleet);
+if (!process.env.FIRST) await measure("console-500-updates", (i) => (i * 7919) % fleet);
 if (process.env.ALL) await measure("console-500-updates-on-loaded-rows", (i) => i % 60);
 
 await browser.close();

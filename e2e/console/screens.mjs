@@ -39,6 +39,7 @@ await check("no nodes", async () => {
 	await live(page).waitFor();
 	await four("no-nodes");
 });
+if (checks.only) await page.goto(await plane.signInLink());
 const ids = await varied(plane);
 await check("the grid", async () => {
 	await page.goto(at("/nodes"));
