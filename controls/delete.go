@@ -146,7 +146,7 @@ func (c *Controls) Delete(ctx context.Context, e node.Edit) (Deleted, error) {
 			return Deleted{}, err
 		}
 		if answer.Made[0] == "" {
-			return c.deletedBefore(ctx)
+			return Deleted{Cursor: answer.Cursor}, nil // deleted before, as a repeat of the request says too
 		}
 		out, mine, err := c.await(ctx, answer.Made[0], e)
 		if mine || err == nil || fault.CodeOf(err) == fault.Internal || ctx.Err() != nil {
@@ -218,7 +218,7 @@ func (c *Controls) await(ctx context.Context, deleteID string, e node.Edit) (out
 		}
 		mine = row.by == e.Who.Name && row.requestID == e.RequestID
 		if row.outcome != "" {
-			out, err := row.answer(c, ctx)
+			out, err := row.answer()
 			return out, mine, err
 		}
 		if row.late {
@@ -273,7 +273,7 @@ type refusal struct {
 	Details fault.Details `json:"details,omitempty"`
 }
 
-func (r deleteRow) answer(c *Controls, ctx context.Context) (Deleted, error) { //nolint:revive // the receiver is what is answered
+func (r deleteRow) answer() (Deleted, error) {
 	switch r.outcome {
 	case "DELETED":
 		out := Deleted{Deleted: true, Cursor: r.cursor}
@@ -290,7 +290,7 @@ func (r deleteRow) answer(c *Controls, ctx context.Context) (Deleted, error) { /
 	case "EXPIRED":
 		return Deleted{}, errLateDelete()
 	}
-	return c.deletedBefore(ctx)
+	return Deleted{Cursor: r.cursor}, nil // GONE: deleted before
 }
 
 // RunDelete does what a row of node_deletes asks for, in one transaction with node.deleted and the row's outcome. A refusal is an outcome too. It is
@@ -365,7 +365,11 @@ func (c *Controls) refuseDelete(ctx context.Context, deleteID string, f *fault.E
 	return c.endDelete(ctx, deleteID, "REFUSED", body)
 }
 
-// endDelete writes the outcome of a delete that did nothing. Its request id is free again: what was refused can be asked for anew.
+// errFinished says that another wrote the delete's outcome meanwhile.
+var errFinished = errors.New("the delete has its outcome")
+
+// endDelete writes the outcome of a delete that did nothing. Its request id is free again: what was refused can be asked for anew. Where another did it
+// meanwhile, the id stays tied to that.
 func (c *Controls) endDelete(ctx context.Context, deleteID, outcome string, refused []byte) error {
 	before, err := c.readDelete(ctx, deleteID)
 	if err != nil {
@@ -376,11 +380,17 @@ func (c *Controls) endDelete(ctx context.Context, deleteID, outcome string, refu
 			return err
 		}
 		r, err := lockDelete(ctx, tx, deleteID)
-		if err != nil || r.outcome != "" {
+		if err != nil {
 			return err
+		}
+		if r.outcome != "" {
+			return errFinished
 		}
 		finishDelete(tx, deleteID, outcome, refused, "")
 		return nil
 	})
+	if errors.Is(err, errFinished) {
+		return nil
+	}
 	return err
 }

@@ -116,6 +116,16 @@ func (b *bundle) one(sql string, args ...any) (out string) {
 	return out
 }
 
+// waits until that many sessions of the test's database wait for a lock.
+func (b *bundle) waits(sessions int) {
+	b.Helper()
+	b.eventually(10*time.Second, func() bool {
+		var n int
+		err := b.db.Pool().QueryRow(b.Context(), `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&n)
+		return err == nil && n >= sessions
+	}, "somebody waits for the lock")
+}
+
 func TestDelete(t *testing.T) {
 	t.Parallel()
 
@@ -235,6 +245,56 @@ func TestDelete(t *testing.T) {
 		other.Reason = "twice"
 		_, err = b.controls.Delete(t.Context(), other)
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+	})
+
+	t.Run("I7 a request id under which nothing was deleted gives the first answer too, though the log went on", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.doomed()
+		_, err := b.controls.Delete(t.Context(), b.edit(b.alex, n, ""))
+		require.NoError(t, err)
+		e := b.edit(b.sam, n, "")
+		e.RequestID = "req-gone"
+		first, err := b.controls.Delete(t.Context(), e)
+		require.NoError(t, err)
+		require.False(t, first.Deleted)
+		_, err = b.cordon(t.Context(), b.edit(b.alex, b.node(), ""))
+		require.NoError(t, err)
+		again, err := b.controls.Delete(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+	})
+
+	t.Run("I7 a refusal that comes after another did the delete does not free the request id", func(t *testing.T) {
+		t.Parallel()
+		// The call and the job both run the row. The call finds a node that is not cordoned; before it has written that, somebody cordons and the job deletes.
+		b := setup(t)
+		n := b.node()
+		e := b.edit(b.alex, n, "")
+		e.RequestID = "req-two"
+		free := b.held(n)
+		var first controls.Deleted
+		var call errgroup.Group
+		call.Go(func() (err error) {
+			first, err = b.controls.Delete(t.Context(), e)
+			return err
+		})
+		b.waits(1)
+		request, err := b.db.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = request.Exec(t.Context(), `select from requests where id = 'req-two' for update`)
+		require.NoError(t, err)
+		free()
+		b.waits(1)
+		_, err = b.cordon(t.Context(), b.edit(b.alex, n, ""))
+		require.NoError(t, err)
+		require.NoError(t, b.controls.RunDelete(t.Context(), b.one(`select id from node_deletes`)))
+		require.NoError(t, request.Rollback(t.Context()))
+		require.NoError(t, call.Wait())
+		require.True(t, first.Deleted)
+		again, err := b.controls.Delete(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
 	})
 
 	t.Run("A process that dies after the row is written: the job does it, and one that is late refuses", func(t *testing.T) {
