@@ -35,6 +35,9 @@ type Tainted struct {
 //
 // Codes besides the write path's: INVALID_INPUT for keys that are too many, malformed, named twice or in both lists, or none at all.
 func (c *Controls) Taint(ctx context.Context, e node.Edit, t Taints) (node.Changed, error) {
+	if err := e.Check(); err != nil {
+		return node.Changed{}, err
+	}
 	if err := t.check(); err != nil {
 		return node.Changed{}, err
 	}

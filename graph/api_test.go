@@ -156,7 +156,13 @@ func TestUnseen(t *testing.T) { //nolint:tparallel // the statements are counted
 		"node":              `query($n: ID!) { node(tenantId: "other", nodeId: $n) { id } }`,
 		"events":            `query($n: ID!) { events(tenantId: "other", nodeId: $n) { nodes { id } } }`,
 		"nodeCordon":        `mutation($n: ID!) { nodeCordon(input: { tenantId: "other", nodeId: $n, version: 7 }) { changed } }`,
+		"nodeUncordon":      `mutation($n: ID!) { nodeUncordon(input: { tenantId: "other", nodeId: $n, requestId: "u" }) { changed } }`,
 		"nodeDrain":         `mutation($n: ID!) { nodeDrain(input: { tenantId: "other", nodeId: $n }) { changed } }`,
+		"drainPlan":         `query($n: ID!) { drainPlan(tenantId: "other", nodeId: $n) { empty } }`,
+		"nodeTaint":         `mutation($n: ID!) { nodeTaint(input: { tenantId: "other", nodeId: $n, add: ["dedicated=acme"] }) { changed } }`,
+		"nodeLabel":         `mutation($n: ID!) { nodeLabel(input: { tenantId: "other", nodeId: $n, set: [{ key: "rack", value: "b7" }] }) { changed } }`,
+		"nodeAdopt":         `mutation($n: ID!) { nodeAdopt(input: { tenantId: "other", nodeId: $n }) { changed } }`,
+		"nodeDelete":        `mutation($n: ID!) { nodeDelete(input: { tenantId: "other", nodeId: $n, requestId: "d" }) { deleted } }`,
 		"reservationCreate": `mutation($n: ID!) { reservationCreate(input: { tenantId: "other", nodeId: $n }) { changed } }`,
 	} {
 		t.Run("H3 "+name+": one NOT_FOUND by the same statements, and INVALID_INPUT without any for a malformed id", func(t *testing.T) {
