@@ -31,7 +31,7 @@ sim machines="50" *args: build
 
 # Everything CI runs, with its own set-up; prints the seconds of each step.
 test:
-    @tools/test.sh setup console build tools unit unit-15 console-test main-job browser up-twice automation packages secrets bench-smoke check-generated requirements lint cases
+    @tools/test.sh setup console build tools unit unit-15 model console-test main-job browser up-twice automation packages secrets bench-smoke check-generated requirements lint cases
 
 # Go tests, all or of some packages: just unit ./node ./controls
 unit *packages="./...": tools
@@ -46,6 +46,12 @@ unit-15: tools
         BC_TEST_POSTGRES_BIN=/usr/lib/postgresql/15/bin \
         bin/tools/gotestsum --format pkgname-and-test-fails --jsonfile bin/test/unit-15.json -- {{ race }} -timeout 10m ./db ./db/dbtest ./events/... \
         || code=$?; bin/tools/cases -count unit-15 bin/test/unit-15.json; exit ${code:-0}
+
+# The model of a node's axes beside the database in its full length, without the race detector, which runs it shorter in `unit`: just model -seed 7
+model *args: tools
+    @mkdir -p bin/test
+    @CGO_ENABLED=0 bin/tools/gotestsum --format standard-verbose --jsonfile bin/test/model.json -- -trimpath -timeout 5m ./e2e/model {{ args }} \
+        || code=$?; bin/tools/cases -count model bin/test/model.json; exit ${code:-0}
 
 # The whole-system tests alone: machines against a gateway, and real processes that are killed at each step of a drain.
 e2e: setup console build
