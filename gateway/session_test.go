@@ -692,7 +692,7 @@ func TestInventory(t *testing.T) {
 		l.leave(t)
 	})
 
-	t.Run("A1 A5 a condition that comes and goes leaves cordon, taints and operator labels", func(t *testing.T) {
+	t.Run("A1 A5 a condition that comes and goes leaves cordon, maintenance, taints, operator labels and what is booked", func(t *testing.T) {
 		t.Parallel()
 		m := b.join(t, "n3.example")
 		l := m.open(t)
@@ -702,12 +702,20 @@ func TestInventory(t *testing.T) {
 		b.exec(t, `update nodes set cordoned = true, cordon_by = 'alex', cordon_reason = 'bios', cordon_at = now(), maintenance = true where id = $1`, m.nodeID)
 		b.exec(t, `insert into node_reasons (node_id, reason, owner, by, since) values ($1, 'taint:rma', 'operator', 'alex', now())`, m.nodeID)
 		b.exec(t, `insert into node_labels (node_id, key, value, source) values ($1, 'rack', 'b7', 'OPERATOR')`, m.nodeID)
-		before := mustNode(t, b, m.nodeID)
+		b.exec(t, `insert into reservations (id, tenant_id, created_by, created_at) values ('res_' || right($1, 26), $2, 'alex', now())`, m.nodeID, tenant)
+		b.exec(t, `insert into allocations (id, reservation_id, tenant_id, node_id, starts_at, started_at)
+			values ('alloc_' || right($1, 26), 'res_' || right($1, 26), $2, $1, now(), now())`, m.nodeID, tenant)
+		booked := func() string {
+			return one[string](t, b, `select jsonb_agg(to_jsonb(a) || to_jsonb(r))::text from allocations a join reservations r on r.id = a.reservation_id where node_id = $1`, m.nodeID)
+		}
+		before, held := mustNode(t, b, m.nodeID), booked()
 		for _, skew := range []time.Duration{-time.Hour, 0} {
 			l = m.open(t, func(h *wire.Hello) { h.ClockUnixMs = time.Now().Add(skew).UnixMilli() })
 			l.send(t, inventory())
 			b.until(t, "the condition must come and go", `select $2 = exists (select from node_reasons where node_id = $1 and reason = 'condition:clock-skew')`,
 				m.nodeID, skew != 0)
+			require.Equal(t, held, booked())
+			require.True(t, mustNode(t, b, m.nodeID).Cordoned() && mustNode(t, b, m.nodeID).Maintenance)
 			l.leave(t)
 			b.isNow(t, m.nodeID, node.Disconnected)
 		}

@@ -370,8 +370,9 @@ func TestSeedClient(t *testing.T) {
 		"ON-2.2 client.nodes.cordon":   {"tenantId", "nodeId", "reason", "version"},
 		"ON-2.2 client.nodes.uncordon": {"tenantId", "nodeId", "reason", "version"},
 		"ON-3.9 client.nodes.drain":    {"tenantId", "nodeId", "reason", "version"},
-		"ON-4.3 client.nodes.taint":    {"tenantId", "nodeId", "add", "remove"},
+		"ON-4.16 client.nodes.taint":   {"tenantId", "nodeId", "add", "remove"},
 		"ON-5.9 client.nodes.label":    {"tenantId", "nodeId", "set", "remove"},
+		"ON-12.12 client.nodes.delete": {"tenantId", "nodeId", "reason", "version"},
 		"ON-3.9 client.nodes.get":      {"tenantId", "nodeId"},
 	} {
 		t.Run(method, func(t *testing.T) {
@@ -391,7 +392,12 @@ func TestSeedClient(t *testing.T) {
 			for _, a := range args {
 				require.NotNil(t, input.Fields.ForName(a), a)
 			}
-			require.Equal(t, "ComputeNode", schema.Types[f.Type.Name()].Fields.ForName("node").Type.Name(), "it gives the node")
+			payload := schema.Types[f.Type.Name()].Fields
+			if verb == "delete" { // there is no node to give
+				require.Equal(t, []string{"ID!", "Boolean!"}, []string{payload.ForName("nodeId").Type.String(), payload.ForName("deleted").Type.String()})
+				return
+			}
+			require.Equal(t, "ComputeNode", payload.ForName("node").Type.Name(), "it gives the node")
 		})
 	}
 	// What the seed's poll reads of the node.

@@ -151,13 +151,13 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, 1, w.live(10*time.Second, gateway, ids[1]))
 	})
 
-	t.Run("a node that was given up and is heard of by the session that it had is back, also while nobody is given up", func(t *testing.T) {
+	t.Run("A6 a node that was given up and is heard of by the session that it had is back, also while nobody is given up", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.begin("gw_other")
 		ids := w.connected(1, gateway)
 		require.Equal(t, 1, w.live(2*time.Minute+time.Minute, "gw_other"), "its gateway was cut off from the database for too long")
-		w.pass(time.Minute) // A6: the brake is on, and holds only the unsafe direction
+		w.pass(time.Minute) // the brake is on, and holds only the unsafe direction
 		w.flush(gateway, ids...)
 		swept := w.sweep()
 		require.True(t, swept.Grace)
@@ -165,6 +165,38 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, node.Connected, w.connectivity(t, ids[0]))
 		require.Equal(t, 0, one[int](t, w.bundle, `select count(*)::int from node_reasons`))
 		require.Equal(t, 1, w.told("node.reconnected"))
+	})
+
+	t.Run("A3 A5 given up and taken back: unreachable comes and goes, and a taint of that name, cordon, maintenance, labels and what is booked stay", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.begin("gw_other")
+		n := w.connected(1, gateway)[0]
+		w.exec(t, `update nodes set cordoned = true, cordon_by = 'alex', cordon_at = now(), cordon_reason = 'BIOS', maintenance = true where id = $1`, n)
+		w.exec(t, `insert into node_reasons (node_id, reason, owner, by, since) values ($1, 'taint:unreachable', 'operator', 'alex', now()), ($1, 'condition:x', 'health', null, now())`, n)
+		w.exec(t, `insert into node_labels (node_id, key, value, source) values ($1, 'rack', 'b7', 'OPERATOR')`, n)
+		w.exec(t, `insert into reservations (id, tenant_id, created_by, created_at) values ('res_' || right($1, 26), $2, 'alex', now())`, n, tenant)
+		w.exec(t, `insert into allocations (id, reservation_id, tenant_id, node_id, starts_at, started_at) values ('alloc_' || right($1, 26), 'res_' || right($1, 26), $2, $1, now(), now())`, n, tenant)
+		kept := func() string {
+			return one[string](t, w.bundle, `select jsonb_build_array(
+				(select jsonb_build_array(cordoned, cordon_by, cordon_at, cordon_reason, maintenance, provision_state) from nodes where id = $1),
+				(select jsonb_agg(to_jsonb(r) order by reason) from node_reasons r where node_id = $1 and reason <> 'unreachable'),
+				(select jsonb_agg(to_jsonb(l)) from node_labels l where node_id = $1), (select jsonb_agg(to_jsonb(a)) from allocations a where node_id = $1),
+				(select jsonb_agg(to_jsonb(r)) from reservations r))::text`, n)
+		}
+		before := kept()
+		has := func() bool {
+			return one[bool](t, w.bundle, `select exists (select from node_reasons where node_id = $1 and reason = 'unreachable' and owner = 'liveness')`, n)
+		}
+		for range 2 {
+			require.Equal(t, 1, w.live(3*time.Minute, "gw_other"))
+			require.True(t, has())
+			require.Equal(t, before, kept(), "given up")
+			w.flush(gateway, n)
+			require.Equal(t, 1, w.sweep().Back)
+			require.False(t, has())
+			require.Equal(t, before, kept(), "taken back")
+		}
 	})
 
 	t.Run("Hellos and sweeps that race leave no node given up that has said Hello", func(t *testing.T) {
