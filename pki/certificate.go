@@ -136,6 +136,11 @@ func GuardLeaf(trustDomain string, c, issuer *x509.Certificate) error {
 		return errors.New("a leaf has neither mail nor network addresses")
 	case len(c.Extensions) != 0 || len(c.PolicyIdentifiers)+len(c.Policies) != 0 || len(c.OCSPServer)+len(c.IssuingCertificateURL)+len(c.CRLDistributionPoints) != 0:
 		return errors.New("a leaf has no extensions but those of its profile")
+	case len(c.PermittedURIDomains)+len(c.PermittedDNSDomains)+len(c.PermittedIPRanges)+len(c.PermittedEmailAddresses) != 0,
+		len(c.ExcludedURIDomains)+len(c.ExcludedDNSDomains)+len(c.ExcludedIPRanges)+len(c.ExcludedEmailAddresses) != 0:
+		return errors.New("a leaf constrains no names")
+	case c.SerialNumber != nil || c.SignatureAlgorithm != 0:
+		return errors.New("a leaf gets its serial, and its kind of signature, from who signs it")
 	case c.NotBefore.IsZero() || !c.NotAfter.After(c.NotBefore):
 		return errors.New("a leaf must end after it begins")
 	case c.NotBefore.Before(issuer.NotBefore) || c.NotAfter.After(issuer.NotAfter):

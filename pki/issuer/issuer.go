@@ -1,9 +1,9 @@
-// Package issuer signs certificates with smallstep's embedded authority. It is the only package that links it.
+// Package issuer signs certificates with smallstep's certificate authority. It is the only package that links it.
 //
-// The authority is used as a signer and nothing more: it has no provisioners and no database, and its renewing, its one-time tokens and its
-// revocation are never called, because they know nothing of our rows. Without a profile it would copy a request whole, an authority's rights
-// included, so every certificate passes three looks: the profile, an enforcer that overwrites the leaf to the last field; the guard, which
-// the authority runs on whatever comes out of the enforcers; and the signed bytes, read back before they leave this package.
+// Of that library it uses the part that signs, the one in which a certificate comes to be in step-ca too: it takes a template and a key. All that lies
+// above it there decides who may have which certificate, and this system decides that by its own rows. The part that signs checks nothing, so every
+// certificate passes three looks: the profile, which is the template to its last field and takes nothing from the request but the key; the guard, which
+// knows nothing of the profile and refuses all but the two kinds there are; and the signed bytes, read back before they leave this package.
 package issuer
 
 import (
@@ -16,12 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/smallstep/certificates/authority"
-	"github.com/smallstep/certificates/authority/config"
-	"github.com/smallstep/certificates/authority/provisioner"
 	"github.com/smallstep/certificates/cas"
 	casapi "github.com/smallstep/certificates/cas/apiv1"
-	_ "github.com/smallstep/certificates/cas/softcas" // the kind of authority that has its keys in memory
+	"github.com/smallstep/certificates/cas/softcas"
 	"go.step.sm/crypto/kms/apiv1"
 	"go.step.sm/crypto/kms/softkms"
 
@@ -37,16 +34,16 @@ type Issuer struct {
 
 var _ pki.Issuer = (*Issuer)(nil)
 
-// signer is an authority with the one intermediate that it signs by. They are swapped together: the library builds its name constraints once,
-// from the intermediate that it was made with.
+// signer is the library's authority with the one intermediate that it signs by. They are swapped together.
 type signer struct {
 	authority signing
 	ca        *pki.CA
 }
 
-// signing is all that is ever called of the library's authority, so that nobody can reach for the rest of it.
+// signing is all that is ever called of the library's authority, so that nobody can reach for the rest of it: its renewing carries whatever a
+// certificate says into the next one, and its revoking does nothing.
 type signing interface {
-	SignWithContext(ctx context.Context, csr *x509.CertificateRequest, opts provisioner.SignOptions, extra ...provisioner.SignOption) ([]*x509.Certificate, error)
+	CreateCertificate(*casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error)
 }
 
 // New makes an issuer that signs with the authority's intermediate.
@@ -66,22 +63,7 @@ func newSigner(ca *pki.CA, now time.Time) (*signer, error) {
 	if err := ca.Check(now); err != nil {
 		return nil, err
 	}
-	guard := provisioner.CertificateEnforcerFunc(func(c *x509.Certificate) error {
-		return pki.GuardLeaf(ca.TrustDomain, c, ca.Intermediate)
-	})
-	chain := []*x509.Certificate{ca.Intermediate}
-	a, err := authority.NewEmbedded(
-		authority.WithConfig(&config.Config{AuthorityConfig: &config.AuthConfig{}}),
-		authority.WithX509RootCerts(ca.Root),
-		authority.WithX509SignerFunc(func() ([]*x509.Certificate, crypto.Signer, error) { return chain, ca.Signer, nil }),
-		authority.WithX509IntermediateCerts(ca.Intermediate),
-		authority.WithX509Enforcers(guard),
-		authority.WithQuietInit(),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("start the embedded authority: %w", err)
-	}
-	return &signer{authority: a, ca: ca}, nil
+	return &signer{authority: &softcas.SoftCAS{CertificateChain: []*x509.Certificate{ca.Intermediate}, Signer: ca.Signer}, ca: ca}, nil
 }
 
 // Swap goes on with another intermediate under the same root, while others sign: each certificate is wholly the old one's or the new one's.
@@ -144,46 +126,40 @@ func (i *Issuer) SignGateway(ctx context.Context, csr *x509.CertificateRequest, 
 
 var errMismatch = errors.New("the certificate does not match its profile")
 
-// csrPolicy lets the library itself refuse what pki.CheckCSR refuses, should anyone ever sign past it. The signature the library has checked before it
-// asks, and checks again when it makes the certificate.
-type csrPolicy struct{}
-
-func (csrPolicy) Valid(csr *x509.CertificateRequest) error { return pki.CheckCSRContent(csr) }
-
-// profile overwrites the leaf that the library made from the request; of the request only the key is left.
-type profile struct{ leaf *x509.Certificate }
-
-func (p profile) Enforce(c *x509.Certificate) error {
-	key, algorithm := c.PublicKey, c.PublicKeyAlgorithm
-	*c = *p.leaf
-	c.PublicKey, c.PublicKeyAlgorithm = key, algorithm
-	return nil
-}
-
+// sign makes the certificate that leaf describes for the key of the request.
 func (s *signer) sign(ctx context.Context, csr *x509.CertificateRequest, leaf *x509.Certificate) ([]*x509.Certificate, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("sign a certificate: %w", err)
 	}
-	if err := pki.CheckCSRContent(csr); err != nil { // here too, because the library wraps a refusal into an error of its own
+	if err := pki.CheckCSR(csr); err != nil {
 		return nil, err
 	}
-	chain, err := s.authority.SignWithContext(ctx, csr, provisioner.SignOptions{}, csrPolicy{}, provisioner.CertificateEnforcer(profile{leaf}))
+	made, err := s.create(csr.PublicKey, *leaf)
 	if err != nil {
-		if err := pki.CheckCSR(csr); err != nil {
-			return nil, err // it was the request's signature
-		}
-		return nil, fault.Because(fault.Unavailable, err, nil, "the certificate authority did not sign; try again")
+		return nil, err
 	}
-	// A copy of the chain's slice, cut to what we promise; the certificates themselves are never written to.
-	out := []*x509.Certificate{chain[0], s.ca.Intermediate}
-	key, ok := out[0].PublicKey.(*ecdsa.PublicKey)
+	key, ok := made.PublicKey.(*ecdsa.PublicKey)
 	switch {
 	case !ok || !key.Equal(csr.PublicKey):
 		return nil, fmt.Errorf("the certificate is for another key: %w", errMismatch)
-	case out[0].NotAfter.After(s.ca.Intermediate.NotAfter) || !out[0].NotAfter.Equal(leaf.NotAfter) || !out[0].NotBefore.Equal(leaf.NotBefore):
-		return nil, fmt.Errorf("the certificate is good from %s to %s: %w", out[0].NotBefore, out[0].NotAfter, errMismatch)
+	case made.NotAfter.After(s.ca.Intermediate.NotAfter) || !made.NotAfter.Equal(leaf.NotAfter) || !made.NotBefore.Equal(leaf.NotBefore):
+		return nil, fmt.Errorf("the certificate is good from %s to %s: %w", made.NotBefore, made.NotAfter, errMismatch)
 	}
-	return out, nil
+	return []*x509.Certificate{made, s.ca.Intermediate}, nil
+}
+
+// create has the library sign what the guard lets through, and nothing else.
+func (s *signer) create(key crypto.PublicKey, leaf x509.Certificate) (*x509.Certificate, error) {
+	leaf.PublicKey, leaf.PublicKeyAlgorithm = key, x509.ECDSA
+	if err := pki.GuardLeaf(s.ca.TrustDomain, &leaf, s.ca.Intermediate); err != nil {
+		return nil, fmt.Errorf("the certificate to be signed: %w", err)
+	}
+	// The library asks for a lifetime and goes by it only where the template has no times, which the guard refuses.
+	made, err := s.authority.CreateCertificate(&casapi.CreateCertificateRequest{Template: &leaf, Lifetime: leaf.NotAfter.Sub(leaf.NotBefore)})
+	if err != nil {
+		return nil, fault.Because(fault.Unavailable, err, nil, "the certificate authority did not sign; try again")
+	}
+	return made.Certificate, nil
 }
 
 // NewCA makes a certificate authority for a trust domain: a root, and an intermediate bound to the domain. Both keys are in it; pki.WriteCA

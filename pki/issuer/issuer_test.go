@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"errors"
 	"log"
 	"net"
 	"net/url"
@@ -20,9 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/smallstep/certificates/authority"
-	"github.com/smallstep/certificates/authority/provisioner"
-	"github.com/smallstep/certificates/db"
+	casapi "github.com/smallstep/certificates/cas/apiv1"
+	"github.com/smallstep/certificates/cas/softcas"
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/fault"
@@ -148,27 +148,20 @@ func TestTraps(t *testing.T) {
 	t.Parallel()
 	i, ca := newTestIssuer(t)
 	s := i.current.Load()
-	lib, ok := s.authority.(*authority.Authority)
-	require.True(t, ok)
 	good, err := pki.NodeLeaf(ca.TrustDomain, pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1}, time.Now(), ca.Intermediate)
 	require.NoError(t, err)
-	// with signs past our policy by the library itself, with a leaf that change has spoiled.
+	// with signs past our policy, with a leaf that change has spoiled.
 	with := func(csr *x509.CertificateRequest, change func(c *x509.Certificate)) (*x509.Certificate, error) {
 		leaf := *good
 		change(&leaf)
-		chain, err := lib.SignWithContext(t.Context(), csr, provisioner.SignOptions{}, provisioner.CertificateEnforcer(profile{&leaf}))
-		if err != nil {
-			return nil, err
-		}
-		return chain[0], nil
+		return s.create(csr.PublicKey, leaf)
 	}
 
 	t.Run("P1 a request is never copied", func(t *testing.T) {
 		t.Parallel()
-		// The policy refuses it; past the policy the profile overwrites it; past the profile the guard refuses it.
+		// The policy refuses it; past the policy the library never sees it, and of it only the key is in the certificate.
 		_, err := i.SignNode(t.Context(), evil(t), pki.NodeProfile{NodeID: id.New(id.Node), Generation: 1})
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
-		_, err = lib.SignWithContext(t.Context(), evil(t), provisioner.SignOptions{}, csrPolicy{}, provisioner.CertificateEnforcer(profile{good}))
 		require.ErrorContains(t, err, "empty subject")
 
 		leaf, err := with(evil(t), func(*x509.Certificate) {})
@@ -179,10 +172,15 @@ func TestTraps(t *testing.T) {
 		require.Empty(t, leaf.IPAddresses)
 		require.Len(t, leaf.URIs, 1)
 
-		_, err = lib.SignWithContext(t.Context(), evil(t), provisioner.SignOptions{})
-		require.Error(t, err)
-		_, err = lib.SignWithContext(t.Context(), request(t), provisioner.SignOptions{})
-		require.Error(t, err)
+		var asked *casapi.CreateCertificateRequest
+		heard := &signer{ca: ca, authority: library(func(r *casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error) {
+			asked = r
+			return s.authority.CreateCertificate(r)
+		})}
+		_, err = heard.sign(t.Context(), request(t), good)
+		require.NoError(t, err)
+		require.Nil(t, asked.CSR)
+		require.Nil(t, asked.Provisioner)
 	})
 	t.Run("P2 a certificate without times is refused, not issued expired", func(t *testing.T) {
 		t.Parallel()
@@ -219,15 +217,12 @@ func TestTraps(t *testing.T) {
 		// Its renewing would carry an old generation forward, its revoking and its tokens know nothing of our rows.
 		kind := reflect.TypeFor[signing]()
 		require.Equal(t, 1, kind.NumMethod())
-		require.Equal(t, "SignWithContext", kind.Method(0).Name)
+		require.Equal(t, "CreateCertificate", kind.Method(0).Name)
 	})
 	t.Run("P6 P7 P9 P11 P12 the library stores nothing", func(t *testing.T) {
 		t.Parallel()
-		require.IsType(t, &db.SimpleDB{}, lib.GetDatabase())
-		require.False(t, lib.GetConfig().CRL.IsEnabled())
-		provisioners, _, err := lib.GetProvisioners("", 10)
-		require.NoError(t, err)
-		require.Empty(t, provisioners)
+		// What signs has two fields, the chain and the key; the parts of the library that store are kept out by the linter's list of imports.
+		require.Equal(t, &softcas.SoftCAS{CertificateChain: []*x509.Certificate{ca.Intermediate}, Signer: ca.Signer}, s.authority)
 	})
 	t.Run("P13 an intermediate is swapped together with its constraints", func(t *testing.T) {
 		t.Parallel()
@@ -270,11 +265,50 @@ func TestTraps(t *testing.T) {
 			"generation 0": func(c *x509.Certificate) {
 				c.ExtraExtensions = []pkix.Extension{{Id: c.ExtraExtensions[0].Id, Value: []byte{2, 1, 0}}}
 			},
-			"two days": func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(48 * time.Hour) },
+			"two days":           func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(48 * time.Hour) },
+			"a name constraint":  func(c *x509.Certificate) { c.PermittedURIDomains = []string{ca.TrustDomain} },
+			"a serial":           func(c *x509.Certificate) { c.SerialNumber = ca.Root.SerialNumber },
+			"a weaker signature": func(c *x509.Certificate) { c.SignatureAlgorithm = x509.ECDSAWithSHA1 },
 		} {
 			_, err := with(request(t), change)
-			require.Error(t, err, name)
+			require.ErrorContains(t, err, "the certificate to be signed", name)
 		}
+		p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+		require.NoError(t, err)
+		_, err = s.create(p384.Public(), *good)
+		require.ErrorContains(t, err, "P-256")
+	})
+	t.Run("what the library signed is looked at before it goes out", func(t *testing.T) {
+		t.Parallel()
+		profile := pki.NodeProfile{NodeID: id.New(id.Node), Generation: 7}
+		other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		require.NoError(t, err)
+		for name, change := range map[string]func(c *x509.Certificate){
+			"another key":        func(c *x509.Certificate) { c.PublicKey = other.Public() },
+			"a longer life":      func(c *x509.Certificate) { c.NotAfter = c.NotAfter.Add(time.Hour) },
+			"an earlier begin":   func(c *x509.Certificate) { c.NotBefore = c.NotBefore.Add(-time.Hour) },
+			"another node":       func(c *x509.Certificate) { c.URIs = good.URIs },
+			"another generation": func(c *x509.Certificate) { c.ExtraExtensions = good.ExtraExtensions },
+			"no generation":      func(c *x509.Certificate) { c.ExtraExtensions = nil },
+			"an authority":       func(c *x509.Certificate) { c.IsCA = true },
+		} {
+			wrong, err := New(ca)
+			require.NoError(t, err)
+			wrong.current.Store(&signer{ca: ca, authority: library(func(r *casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error) {
+				change(r.Template)
+				return s.authority.CreateCertificate(r)
+			})})
+			_, err = wrong.SignNode(t.Context(), request(t), profile)
+			require.ErrorIs(t, err, errMismatch, name)
+		}
+	})
+	t.Run("D2 a library that fails is UNAVAILABLE", func(t *testing.T) {
+		t.Parallel()
+		away := &signer{ca: ca, authority: library(func(*casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error) {
+			return nil, errors.New("the key store does not answer")
+		})}
+		_, err := away.sign(t.Context(), request(t), good)
+		require.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	})
 	t.Run("P15 the times are the profile's, whatever backdate the library has", func(t *testing.T) {
 		t.Parallel()
@@ -325,6 +359,13 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, err)
 		require.Error(t, verify(ca, []*x509.Certificate{c, sub, ca.Intermediate}, x509.ExtKeyUsageClientAuth))
 	})
+}
+
+// library is an authority of the library's that tests make up.
+type library func(*casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error)
+
+func (l library) CreateCertificate(r *casapi.CreateCertificateRequest) (*casapi.CreateCertificateResponse, error) {
+	return l(r)
 }
 
 type watched struct {
