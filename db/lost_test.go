@@ -78,15 +78,26 @@ func TestLostConnection(t *testing.T) {
 				return err == nil && there
 			}, 10*time.Second, time.Millisecond)
 		}
-		for _, c := range []struct{ text, statement, ends, says string }{
-			{"lingers", "", "commit", "outcome is unknown"},
-			{"quick", "select pg_sleep(20)", "select%", "nothing was changed"},
-			{"refused", "", "", "not this one"},
+		// Of two transactions alike, the first is one batch, which PostgreSQL commits at its end, and the second has a COMMIT.
+		for _, c := range []struct {
+			text, statement, ends, says string
+			begun                       bool
+		}{
+			{"lingers", "", "%insert into notes%", "outcome is unknown", false},
+			{"lingers", "", "commit", "outcome is unknown", true},
+			{"quick", "select pg_sleep(20)", "select%", "nothing was changed", false},
+			{"quick", "select pg_sleep(20)", "select%", "nothing was changed", true},
+			{"refused", "", "", "not this one", false},
+			{"refused", "", "", "not this one", true},
 		} {
 			var ending sync.WaitGroup
 			runs := 0
-			_, err := d.Do(t.Context(), func(_ context.Context, tx *db.Tx) error {
+			_, err := d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				runs++
+				if c.begun {
+					_, err := tx.Exec(ctx, "select from notes where text = $1", "nothing")
+					require.NoError(t, err)
+				}
 				pid := tx.Lib().Conn().PgConn().PID()
 				tx.AtCommit(db.RankCapacity, note, c.text)
 				if c.statement != "" {

@@ -57,7 +57,8 @@ type Committed struct {
 type Late func() any
 
 // Tx is a transaction. It holds its connection itself, has no savepoints, and is ended by [DB.Do] alone. BEGIN goes out together with its first
-// statement, so a transaction that runs none costs nothing.
+// statement, so a transaction that runs none costs nothing. One that waits for no statement before its end is one batch, and PostgreSQL makes that a
+// transaction by itself: no BEGIN and no COMMIT are sent.
 type Tx struct {
 	db       *DB
 	conn     *pgxpool.Conn
@@ -149,19 +150,28 @@ func (tx *Tx) commit(ctx context.Context) (Committed, error) {
 		sql, args := d.statement()
 		batch.Queue(sql, args...)
 	}
-	batch.Queue("commit")
+	whole := !tx.begun // the statements up to the batch's end are a transaction, which commits or fails there
+	if whole {
+		tx.begun = true
+	} else {
+		batch.Queue("commit")
+	}
 
 	end := func() {}
 	if tx.logs() {
 		end = tx.db.turn()
 	}
 	var done Committed
-	results := tx.SendBatch(ctx, batch)
-	reached, err := tx.readFinal(results, &done)
-	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing.
-	_ = results.Close()
+	all := tx.SendBatch(ctx, batch)
+	reached, err := tx.readFinal(all, &done, whole)
+	// Once PostgreSQL has answered COMMIT it is committed, and a connection that breaks after that changes nothing. A batch that is a transaction
+	// commits where it ends.
+	if closed := all.Close(); whole && err == nil {
+		reached, err = true, closed
+	}
 	end()
 	if err != nil {
+		tx.begun = !whole // nothing is left to roll back
 		return Committed{}, tx.commitError(err, reached)
 	}
 	tx.ended = true
@@ -203,16 +213,21 @@ func (d *DB) turn() (end func()) {
 	}
 }
 
-// readFinal reads the answers to the final batch, and says whether it reached that to COMMIT.
-func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) (reached bool, err error) {
+// readFinal reads the answers to the final batch, and says whether it reached that to COMMIT, which one that is the whole transaction does not have.
+func (tx *Tx) readFinal(all pgx.BatchResults, done *Committed, whole bool) (reached bool, err error) {
+	if r, ok := all.(*results); ok {
+		if err := r.settle(); err != nil {
+			return false, err
+		}
+	}
 	for _, d := range tx.final {
 		if d.rank != RankLog {
-			if _, err := results.Exec(); err != nil {
+			if _, err := all.Exec(); err != nil {
 				return false, err
 			}
 			continue
 		}
-		rows, err := results.Query()
+		rows, err := all.Query()
 		if err != nil {
 			return false, err
 		}
@@ -227,7 +242,10 @@ func (tx *Tx) readFinal(results pgx.BatchResults, done *Committed) (reached bool
 			return false, err
 		}
 	}
-	tag, err := results.Exec()
+	if whole {
+		return false, nil
+	}
+	tag, err := all.Exec()
 	if err != nil {
 		return true, err
 	}

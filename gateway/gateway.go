@@ -35,8 +35,8 @@ type Identities interface {
 	// Admit judges by the database a certificate that TLS has verified, and has the effects of its use. A certificate that does not count is
 	// UNAUTHENTICATED with the reason in details.reason.
 	Admit(ctx context.Context, leaf *x509.Certificate) (pki.Verdict, error)
-	// Renew signs a new certificate for the node of a session that was opened with the one of that serial.
-	Renew(ctx context.Context, nodeID, serial string, csrDER []byte) (pki.Renewed, error)
+	// Renew signs a new certificate for the node of a session that was let in with v.
+	Renew(ctx context.Context, v pki.Verdict, csrDER []byte) (pki.Renewed, error)
 	// TellMismatch tells the owner that a machine with this certificate calls itself another node.
 	TellMismatch(ctx context.Context, v pki.Verdict, claimed string) error
 }

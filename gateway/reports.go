@@ -129,7 +129,7 @@ func (s *session) store(ctx context.Context, r *reports) error {
 func (s *session) renew(ctx context.Context, csr []byte) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	renewed, err := s.g.Identities.Renew(ctx, s.NodeID, s.Serial, csr)
+	renewed, err := s.g.Identities.Renew(ctx, s.Verdict, csr)
 	if err == nil {
 		err = s.send(&wire.Down{Body: &wire.Down_Renewed{Renewed: &wire.Renewed{ChainPem: []byte(renewed.Chain)}}})
 	}

@@ -40,13 +40,13 @@ func (s *Store) again(ctx context.Context, j *joining, t tokenRow) (wire.JoinAns
 func (s *Store) lostAnswer(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 	var chain, nodeID string
 	var generation int64
-	var issuedAt time.Time
+	var now time.Time
 	err := s.DB.Pool().QueryRow(ctx, `
-		select c.chain, c.node_id, c.generation, c.issued_at
+		select c.chain, c.node_id, c.generation, clock_timestamp()
 		from node_certs c join nodes n on n.id = c.node_id join identity_keys k on k.node_id = n.id and k.state = 'TRUSTED'
 		where c.token_id = $1 and c.state = 'ACTIVE' and c.first_used_at is null and c.chain is not null and c.key_fingerprint = $2
 		  and k.fingerprint = $3 and n.deleted_at is null and n.credential = 'TRUSTED' and n.identity_generation = c.generation`,
-		j.token.ID(), j.csrKey, j.fingerprint).Scan(&chain, &nodeID, &generation, &issuedAt)
+		j.token.ID(), j.csrKey, j.fingerprint).Scan(&chain, &nodeID, &generation, &now)
 	if err != nil {
 		return wire.JoinAnswer{}, fmt.Errorf("look for the answer that was given: %w", err)
 	}
@@ -55,7 +55,7 @@ func (s *Store) lostAnswer(ctx context.Context, j *joining) (wire.JoinAnswer, er
 		return wire.JoinAnswer{}, err
 	}
 	s.Log.InfoContext(ctx, "a join's answer is given again", "node", nodeID, "token", j.token.ID())
-	return s.answer(j, parsed, nodeID, generation, issuedAt), nil
+	return s.answer(j, parsed[0], chain, nodeID, generation, now), nil
 }
 
 // reuseData is what security.join-token.reused says: both machines, as far as they are known.

@@ -207,19 +207,21 @@ func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 	if err != nil {
 		return wire.JoinAnswer{}, err
 	}
-	made := cert{node: nodeID, generation: generation, chain: chain}
-	_, err = s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return s.record(ctx, tx, j, t, h, &made) })
-	if errors.Is(err, errLate) {
+	made := cert{node: nodeID, generation: generation, chain: chain, text: s.chainText(chain)}
+	done, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return s.record(ctx, tx, j, t, h, made) })
+	switch {
+	case unrecorded(err): // the token was claimed, revoked or expired since the look
 		if t, _, err = s.look(ctx, j); err != nil {
 			return wire.JoinAnswer{}, err
 		}
 		return s.again(ctx, j, t)
-	}
-	if err != nil {
+	case taken(err):
+		return wire.JoinAnswer{}, errMoved // another join by the same identity came first; this one re-attaches what it made
+	case err != nil:
 		return wire.JoinAnswer{}, err
 	}
 	s.Log.InfoContext(ctx, "a machine joined", "node", nodeID, "again", h != nil, "token", j.token.ID(), "serial", made.serial())
-	return s.answer(j, made.chain, nodeID, generation, made.issuedAt), nil
+	return s.answer(j, chain[0], made.text, nodeID, generation, done.At), nil
 }
 
 // look reads the token and who holds the identity, nil for nobody. A token that is unknown, or whose secret is another, is refused; the
@@ -323,10 +325,10 @@ func SameMachine(a, b wire.JoinPrint) bool {
 	return true
 }
 
-func (s *Store) answer(j *joining, chain []*x509.Certificate, nodeID string, generation int64, at time.Time) wire.JoinAnswer {
+func (s *Store) answer(j *joining, leaf *x509.Certificate, chain, nodeID string, generation int64, at time.Time) wire.JoinAnswer {
 	return wire.JoinAnswer{
-		NodeID: nodeID, Key: j.fingerprint, Certificate: string(ChainPEM(chain)), Root: string(ChainPEM([]*x509.Certificate{s.Issuer.Root()})),
-		Serial: SerialText(chain[0].SerialNumber), Generation: generation, NotBefore: chain[0].NotBefore, NotAfter: chain[0].NotAfter,
+		NodeID: nodeID, Key: j.fingerprint, Certificate: chain, Root: s.texts.of(s.Issuer.Root()),
+		Serial: SerialText(leaf.SerialNumber), Generation: generation, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
 		TrustDomain: s.Issuer.TrustDomain(), Time: at,
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/db"
@@ -102,7 +104,7 @@ func TestAdmit(t *testing.T) {
 
 func (b *bundle) renew(t *testing.T, nodeID, serial string, m *machine) (pki.Renewed, error) {
 	t.Helper()
-	return b.store.Renew(t.Context(), nodeID, serial, m.csr)
+	return b.store.Renew(t.Context(), pki.Verdict{NodeID: nodeID, Serial: serial, Generation: 1}, m.csr)
 }
 
 func TestRenew(t *testing.T) {
@@ -190,7 +192,7 @@ func TestRenew(t *testing.T) {
 		reason(t, err, pki.RefusedUnknown)
 		_, err = b.renew(t, id.New(id.Node), a.Serial, m)
 		reason(t, err, pki.RefusedUnknown)
-		_, err = b.store.Renew(t.Context(), a.NodeID, a.Serial, []byte("x"))
+		_, err = b.store.Renew(t.Context(), pki.Verdict{NodeID: a.NodeID, Serial: a.Serial, Generation: 1}, []byte("x"))
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
 	})
 	t.Run("D17 revoking races renewing and first use 60 times: no certificate of the old generation counts afterwards", func(t *testing.T) {
@@ -203,7 +205,7 @@ func TestRenew(t *testing.T) {
 			var wg sync.WaitGroup
 			var renewed pki.Renewed
 			var renewErr, admitErr, revokeErr error
-			wg.Go(func() { renewed, renewErr = b.store.Renew(t.Context(), a.NodeID, a.Serial, m.csr) })
+			wg.Go(func() { renewed, renewErr = b.renew(t, a.NodeID, a.Serial, m) })
 			wg.Go(func() { _, admitErr = b.store.Admit(t.Context(), leafOf(t, a.Certificate)) })
 			wg.Go(func() {
 				_, revokeErr = b.db.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
@@ -239,11 +241,47 @@ func TestRenew(t *testing.T) {
 		errs := make([]error, 16)
 		for i := range errs {
 			m := newMachine(t, "m1")
-			wg.Go(func() { _, errs[i] = b.store.Renew(t.Context(), a.NodeID, a.Serial, m.csr) })
+			wg.Go(func() { _, errs[i] = b.renew(t, a.NodeID, a.Serial, m) })
 		}
 		wg.Wait()
 		require.NoError(t, errors.Join(errs...))
 		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs where state = 'PENDING'`))
 		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs where state = 'ACTIVE'`))
 	})
+}
+
+// trips counts what is sent to the database.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	// A join of a new machine is two round trips, the look at the token and the transaction; a renewal is one.
+	b := setup(t)
+	sent := &trips{}
+	counted, err := db.Open(t.Context(), db.Config{URL: b.db.URL(), Strict: true, Tracer: sent})
+	require.NoError(t, err)
+	t.Cleanup(counted.Close)
+	token, m := b.token(t), newMachine(t, "m1")
+	b.store.DB = counted
+	before := sent.n.Load()
+	a, err := b.join(t, m, token.Secret)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), sent.n.Load()-before, "a join")
+	m.newKey(t)
+	before = sent.n.Load()
+	_, err = b.renew(t, a.NodeID, a.Serial, m)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), sent.n.Load()-before, "a renewal")
 }

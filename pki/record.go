@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,21 +16,18 @@ import (
 	"github.com/better-compute/better-compute/node"
 )
 
-// errLate says that the token was claimed, revoked or expired between the look and the claim.
-var errLate = errors.New("the token no longer counts")
-
-// cert is a certificate that is about to be recorded, or was.
+// cert is a certificate that is about to be recorded.
 type cert struct {
 	node       string
 	generation int64
 	chain      []*x509.Certificate
-	issuedAt   time.Time
+	text       string // the chain, PEM
 }
 
 func (c cert) serial() string { return SerialText(c.chain[0].SerialNumber) }
 
-// record is the join's one transaction: claim, node, key, certificate, event.
-func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, h *holder, made *cert) error {
+// record is the join's one transaction: claim, node, key, certificate, event. For a new node it goes to the database as one batch with its COMMIT.
+func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, h *holder, made cert) error {
 	if err := tx.Locks(db.LockJoinToken); err != nil {
 		return err
 	}
@@ -41,17 +37,23 @@ func (s *Store) record(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, h
 		update join_tokens set used_at = clock_timestamp(), used_by = $2
 		where id = $1 and secret_hash = $3 and used_at is null and revoked_at is null and expires_at > clock_timestamp()`,
 		j.token.ID(), made.node, hash[:])
-	var err error
 	if h == nil {
-		err = s.recordNew(ctx, tx, j, t, made)
-	} else {
-		err = s.recordAgain(ctx, tx, j, h, t.pool, made)
+		return recordNew(tx, j, t, made)
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" {
-		return errMoved // another join by the same identity came first; this one re-attaches what it made
-	}
-	return err
+	return s.recordAgain(ctx, tx, j, h, t.pool, made)
+}
+
+// unrecorded says that the database refused a certificate's row because there was nothing that it could belong to: such a row has no node, which the
+// table does not take, and the transaction fails with the statement, at its COMMIT too.
+func unrecorded(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "23502" && pg.TableName == "node_certs" && pg.ColumnName == "node_id"
+}
+
+// taken says that somebody else's row is there already.
+func taken(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == "23505"
 }
 
 // joinData is what events say of a join.
@@ -67,13 +69,13 @@ type joinData struct {
 	RevokedSerials []string        `json:"revokedSerials,omitempty"`
 }
 
-func (j *joining) data(made *cert) joinData {
+func (j *joining) data(made cert) joinData {
 	return joinData{
 		Key: j.fingerprint, Generation: made.generation, Serial: made.serial(), JoinTokenID: j.token.ID(), Hostname: j.Hostname, Print: j.print,
 	}
 }
 
-func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, t tokenRow, made *cert) error {
+func recordNew(tx *db.Tx, j *joining, t tokenRow, made cert) error {
 	n := node.New{ID: made.node, Key: j.fingerprint, PoolID: t.pool, Hostname: j.Hostname, Labels: t.labels, By: j.token.ID()}
 	if _, err := node.CreateTx(tx, n); err != nil {
 		return err
@@ -81,16 +83,14 @@ func (s *Store) recordNew(ctx context.Context, tx *db.Tx, j *joining, t tokenRow
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
 	}
-	if err := j.recordCert(ctx, tx, made, true); err != nil {
-		return err
-	}
+	j.recordCert(tx, made, true)
 	return events.Append(tx, events.Entry{
 		Type: "node.joined", TenantID: t.tenant, NodeID: n.ID, Actor: iam.NodeActor(n.ID).Name, Data: j.data(made),
 		Audience: events.Audience{Full: []string{t.tenant}}, // its owner, to whom alone CreateTx has shown it
 	})
 }
 
-func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holder, pool string, made *cert) error {
+func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holder, pool string, made cert) error {
 	data := j.data(made)
 	who := iam.NodeActor(h.nodeID)
 	rejoin := node.Control{
@@ -133,7 +133,8 @@ func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holde
 			if data.RevokedSerials, err = revokeLive(ctx, tx, n.ID, who.Name, "joined again"); err != nil {
 				return err
 			}
-			return j.recordCert(ctx, tx, made, false)
+			j.recordCert(tx, made, false)
+			return nil
 		},
 	}
 	changed, err := s.Nodes.ChangeManyTx(ctx, tx, node.Many{IDs: []string{h.nodeID}, Who: who}, rejoin)
@@ -173,26 +174,20 @@ func revokeLive(ctx context.Context, tx *db.Tx, nodeID, by, reason string) ([]st
 	return serials, nil
 }
 
-// recordCert writes the certificate's row and, for a new node, its identity key's. It is errLate when this transaction did not get the token.
-func (j *joining) recordCert(ctx context.Context, tx *db.Tx, made *cert, withKey bool) error {
+// recordCert writes the certificate's row and, for a new node, its identity key's. The transaction fails as [unrecorded] says when it did not get the
+// token.
+func (j *joining) recordCert(tx *db.Tx, made cert, withKey bool) {
 	leaf := made.chain[0]
-	err := tx.QueryRow(ctx, `
+	tx.Send(`
 		with identity as (
 		  insert into identity_keys (node_id, fingerprint, public_key, state) select $2, $11, $12, 'TRUSTED' where $13
 		)
 		insert into node_certs (serial, node_id, state, generation, key_fingerprint, csr_hash, chain, print, token_id, issued_at, not_before, not_after)
-		select $1, $2, 'ACTIVE', $3, $4, $5, $6, $7::jsonb, t.id, clock_timestamp(), $9, $10 from join_tokens t
-		where t.id = $8 and t.xmin = pg_current_xact_id()::xid -- the claim is this transaction's own
-		returning issued_at`,
-		made.serial(), made.node, made.generation, KeyFingerprint(leaf), j.csrHash[:], string(ChainPEM(made.chain)), string(j.print), j.token.ID(),
-		leaf.NotBefore, leaf.NotAfter, j.fingerprint, j.IdentityKey, withKey).Scan(&made.issuedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errLate
-	}
-	if err != nil {
-		return fmt.Errorf("record the certificate: %w", err)
-	}
-	return nil
+		select $1, case when t.id is not null then $2 end, 'ACTIVE', $3, $4, $5, $6, $7::jsonb, t.id, clock_timestamp(), $9, $10
+		from (select) as always
+		left join join_tokens t on t.id = $8 and t.xmin = pg_current_xact_id()::xid -- the claim is this transaction's own`,
+		made.serial(), made.node, made.generation, KeyFingerprint(leaf), j.csrHash[:], made.text, string(j.print), j.token.ID(),
+		leaf.NotBefore, leaf.NotAfter, j.fingerprint, j.IdentityKey, withKey)
 }
 
 // EndNodeTx ends what a deleted node proved itself by: its certificates are revoked for ever, and its identity key is free, so that the machine can join

@@ -1,7 +1,9 @@
 package pki
 
 import (
+	"crypto/x509"
 	"log/slog"
+	"sync"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/iam"
@@ -17,4 +19,27 @@ type Store struct {
 	Issuer Issuer
 	// Log takes the truth about refusals, of which the caller is told one sentence; never a secret.
 	Log *slog.Logger
+
+	texts texts
+}
+
+// chainText gives a chain that was signed just now as PEM. Only the leaf is new.
+func (s *Store) chainText(chain []*x509.Certificate) string {
+	text := string(ChainPEM(chain[:1]))
+	for _, c := range chain[1:] {
+		text += s.texts.of(c)
+	}
+	return text
+}
+
+// texts remembers the PEM of the few certificates that stand in every answer: the root and the intermediate.
+type texts struct{ known sync.Map }
+
+func (t *texts) of(c *x509.Certificate) string {
+	if text, ok := t.known.Load(c); ok {
+		return text.(string) //nolint:forcetypeassert // nothing else is put in
+	}
+	text := string(ChainPEM([]*x509.Certificate{c}))
+	t.known.Store(c, text)
+	return text
 }

@@ -60,7 +60,7 @@ type JoinAnswer struct {
 	NotAfter time.Time `json:"notAfter"`
 	// TrustDomain is the name of the control plane in all its certificates.
 	TrustDomain string `json:"trustDomain"`
-	// Time is the database's clock.
+	// Time is the database's clock at this answer, so an answer that is given again differs in it.
 	Time time.Time `json:"time"`
 }
 

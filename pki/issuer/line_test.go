@@ -143,7 +143,7 @@ func TestLine(t *testing.T) {
 	require.Equal(t, answer.Serial, v.Serial)
 
 	newKey, csr := pkitest.CSR(t)
-	renewed, err := store.Renew(t.Context(), v.NodeID, v.Serial, csr)
+	renewed, err := store.Renew(t.Context(), v, csr)
 	require.NoError(t, err)
 	v, err = admit(renewed.Chain, newKey)
 	require.NoError(t, err)
