@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -23,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/gateway"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
@@ -59,27 +57,11 @@ type bundle struct {
 // setup starts a gateway whose intervals are those of a test; change, if given, has the last word.
 func setup(t *testing.T, change ...func(*gateway.Config)) *bundle {
 	t.Helper()
-	d := dbtest.New(t)
-	authority, err := iam.NewAuthority(d)
-	require.NoError(t, err)
-	issuer := pkitest.NewIssuer(t)
-	log := slog.New(slog.DiscardHandler)
-	b := &bundle{db: d, issuer: issuer, nodes: &node.Store{DB: d, Authority: authority}}
-	b.pki = &pki.Store{DB: d, Authority: authority, Nodes: b.nodes, Issuer: issuer, Log: log}
-	b.exec(t, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(issuer.CA.Root), issuer.CA.TrustDomain)
-	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {
-			return err
-		}
-		pool, err := node.CreatePoolTx(ctx, tx, tenant, "default")
-		b.pool = pool.ID
-		return err
-	})
-	require.NoError(t, err)
-	certificate, err := pki.NewGatewayCertificate(t.Context(), issuer, log)
-	require.NoError(t, err)
+	in := pkitest.NewInstallation(t)
+	d, log := in.DB, in.PKI.Log
+	b := &bundle{db: d, issuer: in.Issuer, nodes: in.Nodes, pki: in.PKI, pool: in.Pool}
 	b.config = gateway.Config{
-		ID: id.New(id.Gateway), GetCertificate: certificate.GetCertificate, Root: issuer.Root(), Identities: b.pki,
+		ID: id.New(id.Gateway), GetCertificate: in.Gateway(t).GetCertificate, Root: in.Issuer.Root(), Identities: b.pki,
 		Sessions: &liveness.Store{DB: d, Nodes: b.nodes, Log: log}, Health: &health.Store{DB: d, Nodes: b.nodes, Log: log}, Log: log,
 		Feed:       pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
 		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,

@@ -8,14 +8,13 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"log/slog"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/iam"
@@ -51,16 +50,10 @@ func (h *hooked) SignNode(ctx context.Context, csr *x509.CertificateRequest, p p
 
 func setup(t testing.TB) *bundle {
 	t.Helper()
-	d := dbtest.New(t)
-	authority, err := iam.NewAuthority(d)
-	require.NoError(t, err)
-	b := &bundle{db: d, issuer: &hooked{Issuer: pkitest.NewIssuer(t)}}
-	b.store = &pki.Store{
-		DB: d, Authority: authority, Nodes: &node.Store{DB: d, Authority: authority}, Issuer: b.issuer, Log: slog.New(slog.DiscardHandler),
-	}
-	b.exec(t, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(b.issuer.CA.Root), b.issuer.CA.TrustDomain)
-	b.exec(t, `insert into tenants (id) values ($1), ('other')`, tenant)
-	b.pool = b.newPool(t, "default")
+	in := pkitest.NewInstallation(t)
+	b := &bundle{db: in.DB, store: in.PKI, issuer: &hooked{Issuer: in.Issuer}, pool: in.Pool}
+	b.store.Issuer = b.issuer
+	b.exec(t, `insert into tenants (id) values ('other')`)
 	return b
 }
 
@@ -203,4 +196,12 @@ func reason(t *testing.T, err error, want pki.Refusal) {
 	t.Helper()
 	require.Equal(t, fault.Unauthenticated, fault.CodeOf(err), "%v", err)
 	require.Equal(t, want, pki.RefusalOf(err))
+}
+
+// sameAnswer holds two answers to one join against one another: they differ in their time alone, which is the database's when it answered.
+func sameAnswer(t *testing.T, a, b wire.JoinAnswer) {
+	t.Helper()
+	require.WithinDuration(t, a.Time, b.Time, time.Minute)
+	b.Time = a.Time
+	require.Equal(t, a, b)
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/better-compute/better-compute/agent"
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/gateway"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/health"
@@ -67,27 +66,12 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	d := dbtest.New(t)
-	authority, err := iam.NewAuthority(d)
-	require.NoError(t, err)
-	log := slog.New(slog.DiscardHandler)
-	nodes := &node.Store{DB: d, Authority: authority}
-	b := &bundle{db: d, nodes: nodes, issuer: &shortLived{Issuer: pkitest.NewIssuer(t)}}
-	b.pki = &pki.Store{DB: d, Authority: authority, Nodes: nodes, Issuer: b.issuer, Log: log}
-	b.exec(t, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(b.issuer.CA.Root), b.issuer.CA.TrustDomain)
-	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-		if err := iam.CreateTenantTx(ctx, tx, tenant); err != nil {
-			return err
-		}
-		pool, err := node.CreatePoolTx(ctx, tx, tenant, "default")
-		b.pool = pool.ID
-		return err
-	})
-	require.NoError(t, err)
-	certificate, err := pki.NewGatewayCertificate(t.Context(), b.issuer, log)
-	require.NoError(t, err)
+	in := pkitest.NewInstallation(t)
+	d, nodes, log := in.DB, in.Nodes, in.PKI.Log
+	b := &bundle{db: d, nodes: nodes, pki: in.PKI, issuer: &shortLived{Issuer: in.Issuer}, pool: in.Pool}
+	b.pki.Issuer = b.issuer
 	b.config = gateway.Config{
-		ID: id.New(id.Gateway), GetCertificate: certificate.GetCertificate, Root: b.issuer.Root(), Identities: b.pki,
+		ID: id.New(id.Gateway), GetCertificate: in.Gateway(t).GetCertificate, Root: b.issuer.Root(), Identities: b.pki,
 		Sessions: &liveness.Store{DB: d, Nodes: nodes, Log: log}, Health: &health.Store{DB: d, Nodes: nodes, Log: log}, Log: log,
 		Feed:       pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
 		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
