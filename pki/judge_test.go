@@ -192,6 +192,10 @@ func TestRenew(t *testing.T) {
 		reason(t, err, pki.RefusedUnknown)
 		_, err = b.renew(t, id.New(id.Node), a.Serial, m)
 		reason(t, err, pki.RefusedUnknown)
+		// A session that is of another generation than the database says gets nothing, whatever its certificate's row says.
+		_, err = b.store.Renew(t.Context(), pki.Verdict{NodeID: a.NodeID, Serial: a.Serial, Generation: 2}, m.csr)
+		require.Equal(t, fault.Unavailable, fault.CodeOf(err))
+		require.Equal(t, 1, one[int](t, b, `select count(*) from node_certs`))
 		_, err = b.store.Renew(t.Context(), pki.Verdict{NodeID: a.NodeID, Serial: a.Serial, Generation: 1}, []byte("x"))
 		require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
 	})
