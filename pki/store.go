@@ -25,11 +25,11 @@ type Store struct {
 
 // chainText gives a chain that was signed just now as PEM. Only the leaf is new.
 func (s *Store) chainText(chain []*x509.Certificate) string {
-	text := string(ChainPEM(chain[:1]))
+	text := ChainPEM(chain[:1])
 	for _, c := range chain[1:] {
-		text += s.texts.of(c)
+		text = append(text, s.texts.of(c)...)
 	}
-	return text
+	return string(text)
 }
 
 // texts remembers the PEM of the few certificates that stand in every answer: the root and the intermediate.
