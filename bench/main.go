@@ -111,6 +111,7 @@ var benchmarks = []benchmark{
 	{"heartbeat", size{6, 40, 300}, size{5, 20, 60}, heartbeat},
 	{"sessions", size{1, 0, 2000}, size{1, 0, 200}, sessions},
 	{"delete", size{10, 20, 0}, size{5, 4, 0}, remove},
+	{"bulk", size{10, 2, 1000}, size{5, 1, 200}, bulk},
 	{"flush", size{7, 1, 100_000}, size{5, 1, 5_000}, flush},
 }
 

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
-
-	"github.com/better-compute/better-compute/id"
 )
 
 // acceptanceCheck is what tables read of an AcceptanceCheck.
@@ -14,20 +12,27 @@ type acceptanceCheck struct {
 }
 
 func (a *app) nodesAdopt() *cobra.Command {
-	var e edit
+	var (
+		e edit
+		m several
+	)
 	cmd := &cobra.Command{
-		Use:   "adopt NODE",
+		Use:   "adopt NODE… | -",
 		Short: "Run a node's acceptance checks again",
 		Long: "Runs acceptance again on a node that is adopting or adopted. An adopted node goes back to adopting and takes nothing new until its checks pass;\n" +
-			"what it holds stays. nodes get shows the checks.",
+			"what it holds stays. nodes get shows the checks.\n\n" + severalHelp,
 		Example:           "  better-compute nodes adopt node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --reason 'GPU replaced'",
-		Args:              oneID(id.Node, "node"),
+		Args:              m.args,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
+			if m.many(args) {
+				return a.many(cmd, &m, opNodesAdopt, args, input)
+			}
+			input["nodeId"] = args[0]
 			c, p, err := a.control(cmd.Context(), opNodeAdopt, "nodeAdopt", input)
 			if err != nil {
 				return err
@@ -37,5 +42,6 @@ func (a *app) nodesAdopt() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	m.register(cmd)
 	return cmd
 }

@@ -23,6 +23,8 @@ import (
 
 // Env is all that the commands know of the process they run in.
 type Env struct {
+	// Stdin is read where a command line says so by a dash; nil has nothing in it.
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// StdoutTTY and StderrTTY say whether a person looks at them through a terminal.
 	StdoutTTY, StderrTTY bool
@@ -41,7 +43,7 @@ type Env struct {
 // System gives the environment of this very process.
 func System(version string) *Env {
 	return &Env{
-		Stdout: os.Stdout, Stderr: os.Stderr,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdoutTTY: isatty.IsTerminal(os.Stdout.Fd()), StderrTTY: isatty.IsTerminal(os.Stderr.Fd()),
 		Width: func() int {
 			columns, _, err := term.GetSize(int(os.Stderr.Fd()))
@@ -91,7 +93,7 @@ func New(env *Env) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts)
 	root.AddCommand(
-		a.nodes(), a.drains(), a.reservations(), a.pools(), a.joinTokens(), a.tenants(), a.signIn(), a.version(),
+		a.nodes(), a.drains(), a.operations(), a.reservations(), a.pools(), a.joinTokens(), a.tenants(), a.signIn(), a.version(),
 		exitCodesTopic(), outputTopic(), settingsTopic(),
 	)
 	root.SetHelpCommand(help(root))

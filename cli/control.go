@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/better-compute/better-compute/fault"
-	"github.com/better-compute/better-compute/id"
 )
 
 // edit is what every control of a node takes.
@@ -20,9 +19,9 @@ func (e *edit) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&e.version, "if-version", 0, "only if the node still has the version `N` that you read")
 }
 
-// input makes the mutation's input, with a fresh request id.
-func (e *edit) input(cmd *cobra.Command, nodeID string) (map[string]any, error) {
-	input := map[string]any{"nodeId": nodeID, "requestId": requestID()}
+// input makes the mutation's input, with a fresh request id; which nodes it is about comes later.
+func (e *edit) input(cmd *cobra.Command) (map[string]any, error) {
+	input := map[string]any{"requestId": requestID()}
 	if cmd.Flags().Changed("if-version") {
 		if e.version < 1 {
 			return nil, Usage("--if-version must be 1 or more, as nodes get shows it")
@@ -64,20 +63,22 @@ func (a *app) moved(p *nodePayload, did, unchanged string) {
 func (a *app) nodesCordon() *cobra.Command {
 	var (
 		e      edit
+		m      several
 		until  string
 		update bool
 	)
 	cmd := &cobra.Command{
-		Use:   "cordon NODE",
+		Use:   "cordon NODE… | -",
 		Short: "Stop new work from landing on a node; running work is left alone",
 		Long: "Stops new work from landing on a node and changes nothing else: allocations keep running, commands flow, the node stays connected.\n" +
 			"Cordoning a cordoned node changes nothing, and says who holds it; with --update-reason the cordon gets this reason and this end, and its\n" +
-			"holder stays. Nothing is lifted by itself: past --until the cordon is overdue, and node.cordon-overdue says so once a day.",
-		Example:           "  better-compute nodes cordon node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --reason 'BIOS update window'",
-		Args:              oneID(id.Node, "node"),
+			"holder stays. Nothing is lifted by itself: past --until the cordon is overdue, and node.cordon-overdue says so once a day.\n\n" + severalHelp,
+		Example: "  better-compute nodes cordon node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --reason 'BIOS update window'\n" +
+			"  better-compute nodes cordon --filter label=rack=b7 --expect-count 16 --reason 'BIOS update window'",
+		Args:              m.args,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -86,6 +87,10 @@ func (a *app) nodesCordon() *cobra.Command {
 					return err
 				}
 			}
+			if m.many(args) {
+				return a.many(cmd, &m, opNodesCordon, args, input, "update-reason")
+			}
+			input["nodeId"] = args[0]
 			did := "cordoned"
 			if update {
 				input["updateReason"], did = true, "has another reason for its cordon"
@@ -103,6 +108,7 @@ func (a *app) nodesCordon() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	m.register(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "when you mean it to end, a `moment` like 2026-11-30T06:00:00Z")
 	cmd.Flags().BoolVar(&update, "update-reason", false, "give the cordon that holds this reason and this end; its holder stays")
 	return cmd
@@ -110,19 +116,23 @@ func (a *app) nodesCordon() *cobra.Command {
 
 func (a *app) nodesUncordon() *cobra.Command {
 	var (
-		e    edit
-		ifBy string
+		e      edit
+		m      several
+		ifBy   string
+		anyone bool
 	)
 	cmd := &cobra.Command{
-		Use:   "uncordon NODE",
+		Use:   "uncordon NODE… | -",
 		Short: "Let new work land on a node again; a running drain ends",
 		Long: "Lets new work land on a node again, and ends a drain in progress. Taints, maintenance and other reasons stay.\n" +
-			"Uncordoning a node that is not cordoned changes nothing.",
-		Example:           "  better-compute nodes uncordon node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme",
-		Args:              oneID(id.Node, "node"),
+			"Uncordoning a node that is not cordoned changes nothing.\n\n" + severalHelp +
+			"\nOf several nodes only those are uncordoned whose cordon is your own; --if-cordoned-by and --anyone say otherwise.",
+		Example: "  better-compute nodes uncordon node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme\n" +
+			"  better-compute nodes list --cordoned -o name | better-compute nodes uncordon -",
+		Args:              m.args,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -132,6 +142,17 @@ func (a *app) nodesUncordon() *cobra.Command {
 				}
 				input["ifCordonedBy"] = ifBy
 			}
+			if m.many(args) {
+				if anyone && ifBy != "" {
+					return Usage("--anyone and --if-cordoned-by don't go together")
+				}
+				input["anyone"] = anyone
+				return a.many(cmd, &m, opNodesUncordon, args, input)
+			}
+			if anyone {
+				return Usage("--anyone goes with several nodes; one node is uncordoned whoever cordoned it")
+			}
+			input["nodeId"] = args[0]
 			c, p, err := a.control(cmd.Context(), opNodeUncordon, "nodeUncordon", input)
 			if err != nil {
 				return err
@@ -141,6 +162,8 @@ func (a *app) nodesUncordon() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	m.register(cmd)
 	cmd.Flags().StringVar(&ifBy, "if-cordoned-by", "", "only if the cordon's author is this `name`")
+	cmd.Flags().BoolVar(&anyone, "anyone", false, "with several nodes: whoever cordoned them")
 	return cmd
 }

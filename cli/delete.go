@@ -31,7 +31,7 @@ func (a *app) nodesDelete() *cobra.Command {
 		Args:              oneID(id.Node, "node"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (a *app) nodesDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			input["tenantId"] = tenant
+			input["tenantId"], input["nodeId"] = tenant, args[0]
 			var answer struct {
 				Payload *doc[deletePayload] `json:"nodeDelete"`
 			}

@@ -10,29 +10,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/better-compute/better-compute/fault"
-	"github.com/better-compute/better-compute/id"
 )
 
 func (a *app) nodesDrain() *cobra.Command {
 	var (
 		e        edit
+		m        several
+		most     int
 		wait     bool
 		timeout  time.Duration
 		deadline string
 	)
 	cmd := &cobra.Command{
-		Use:   "drain NODE",
+		Use:   "drain NODE… | -",
 		Short: "Cordon a node and wait until it holds nothing; nothing is evicted",
 		Long: "Cordons a node and has the control plane wait until it holds no live allocation. Nothing is evicted, and the node stays cordoned until it is\n" +
 			"uncordoned. Draining a node that is already draining changes nothing.\n\n" +
 			"With --wait the command stays until this drain has ended: 0 when the node is drained, 7 when the drain was cancelled, 8 after --timeout.\n" +
-			"It survives restarts of the server. Ctrl-C ends the command, not the drain.",
+			"It survives restarts of the server. Ctrl-C ends the command, not the drain.\n\n" + severalHelp +
+			"\nWith --max-per-pool another drain begins only while fewer than that run in the node's pool, whoever began them.",
 		Example: "  better-compute nodes drain node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --reason 'replace PSU'\n" +
-			"  better-compute nodes drain node_01k5wjb4s8fpvb0q9f6m3h2c7d --wait --timeout 1h",
-		Args:              oneID(id.Node, "node"),
+			"  better-compute nodes drain node_01k5wjb4s8fpvb0q9f6m3h2c7d --wait --timeout 1h\n" +
+			"  better-compute nodes drain --filter label=rack=b7 --expect-count 16 --max-per-pool 2",
+		Args:              m.args,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -48,6 +51,19 @@ func (a *app) nodesDrain() *cobra.Command {
 				}
 			}
 			ctx := cmd.Context()
+			if cmd.Flags().Changed("max-per-pool") {
+				if most < 1 {
+					return Usage("--max-per-pool must be 1 or more")
+				}
+				input["maxPerPool"] = most
+			}
+			if m.many(args) {
+				return a.many(cmd, &m, opNodesDrain, args, input, "wait", "timeout")
+			}
+			if cmd.Flags().Changed("max-per-pool") {
+				return Usage("--max-per-pool goes with several nodes")
+			}
+			input["nodeId"] = args[0]
 			c, p, err := a.control(ctx, opNodeDrain, "nodeDrain", input)
 			if err != nil {
 				return err
@@ -79,6 +95,8 @@ func (a *app) nodesDrain() *cobra.Command {
 	}
 	e.register(cmd)
 	cmd.Flags().StringVar(&deadline, "deadline", "", "by when you want it to be over, a `moment` like 2026-11-30T06:00:00Z; past it the drain is overdue and goes on")
+	m.register(cmd)
+	cmd.Flags().IntVar(&most, "max-per-pool", 0, "with several nodes: at most `N` drains at a time in a pool")
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until this drain has ended")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: give up after this `time`, like 1h; the drain goes on")
 	return cmd
@@ -149,10 +167,13 @@ func (w *drainWait) watch(ctx context.Context) error {
 		}
 	}
 	f := &follower{
-		c: w.c, tenant: w.tenant, nodeID: w.nodeID, after: w.cursor, known: true,
+		c: w.c, tenant: w.tenant, nodeID: w.nodeID, after: w.cursor,
 		types: []string{"node.drained", "node.uncordoned", "node.deleted", "reservation.", "allocation."},
-		lost:  func(error) { _ = hand(step{note: "connection lost, coming back; " + goesOn}) },
-		back:  func() { _ = hand(step{note: "reconnected, no events missed", look: true}) },
+		returning: returning{
+			known: true,
+			lost:  func(error) { _ = hand(step{note: "connection lost, coming back; " + goesOn}) },
+			back:  func() { _ = hand(step{note: "reconnected, no events missed", look: true}) },
+		},
 	}
 	go func() {
 		gone <- f.run(ctx, func(e doc[event]) error {

@@ -234,10 +234,12 @@ func (a *app) followEvents(ctx context.Context, nodeID string, types []string, a
 		after, known = answer.Log.Head, true
 	}
 	f := &follower{
-		known: known,
-		c:     c, tenant: tenant, nodeID: nodeID, types: types, after: after,
-		lost: func(err error) { a.say("# connection lost (%v); coming back", err) },
-		back: func() { a.say("# reconnected, no events missed") },
+		c: c, tenant: tenant, nodeID: nodeID, types: types, after: after,
+		returning: returning{
+			known: known,
+			lost:  func(err error) { a.say("# connection lost (%v); coming back", err) },
+			back:  func() { a.say("# reconnected, no events missed") },
+		},
 	}
 	absent := formatNDJSON
 	if a.env.StdoutTTY {

@@ -37,6 +37,7 @@ const (
 	codeTimedOut    = "TIMED_OUT"
 	codeCancelled   = "CANCELLED"
 	codeInterrupted = "INTERRUPTED"
+	codePartly      = "PARTLY_FAILED"
 )
 
 // exits is the one table of exit codes: commands end by it and `help exit-codes` prints it.
@@ -56,7 +57,7 @@ var exits = []struct {
 	{ExitTimedOut, []string{codeTimedOut}, "timed out waiting; what was waited for goes on"},
 	{ExitUnreachable, []string{string(fault.Unavailable), string(fault.ResourceExhausted)}, "the server can't be reached, or can't answer now"},
 	{ExitCursorExpired, []string{string(fault.CursorExpired)}, "the log no longer holds the position that --after names"},
-	{ExitPartlyFailed, nil, "some of several targets failed"},
+	{ExitPartlyFailed, []string{codePartly}, "some of several targets failed"},
 	{ExitAlreadyJoined, nil, "this machine has joined already (bcd)"},
 	{ExitInterrupted, []string{codeInterrupted}, "interrupted, by Ctrl-C for instance"},
 }

@@ -72,6 +72,7 @@ type fake struct {
 	begun     []time.Time // and when
 	again     bool        // sends the event at the cursor once more
 	dropAfter int         // answers of mutations that are still lost on their way
+	many      manyFake
 }
 
 type failure struct {
@@ -442,6 +443,14 @@ func (f *fake) root(field string, args object) (any, any) {
 		return object{
 			"node": n, "empty": len(blockers) == 0, "liveAllocationCount": len(blockers), "blockers": blockers, "expectedAt": nil,
 		}, nil
+	case "nodesOperations":
+		active, _ := args["active"].(bool)
+		return page(slices.DeleteFunc(slices.Clone(f.many.operations), func(o object) bool { return active && o["state"] != "RUNNING" }), args, object{})
+	case "nodesOperation":
+		if o := f.operation(args["operationId"]); o != nil {
+			return o, nil
+		}
+		return nil, failed("NOT_FOUND", "no such operation", nil)
 	case "reservations":
 		return page(f.reserved, args, object{})
 	case "joinTokens":
@@ -501,6 +510,9 @@ func matches(e, args object) bool {
 
 // act does what the mutation says, by the rules that the commands depend on.
 func (f *fake) act(field string, input object) (object, any) {
+	if slices.Contains(manyFields, field) {
+		return f.actMany(field, input)
+	}
 	switch field {
 	case "joinTokenCreate":
 		ttl := 1800
@@ -903,6 +915,11 @@ func (f *fake) follow(ctx context.Context, conn *websocket.Conn, id string, aske
 	}
 	field, _ := op.SelectionSet[0].(*ast.Field)
 	args := field.ArgumentMap(variables)
+	if field.Name == "nodesOperation" {
+		f.do(func() { f.ops = append(f.ops, asked.OperationName) })
+		f.followMany(ctx, conn, id, op, field, args)
+		return
+	}
 	at, err := strconv.Atoi(strings.TrimPrefix(fmt.Sprint(args["after"]), "log-"))
 	if err != nil {
 		refuse(failed("INVALID_INPUT", "after: must be a cursor of the log", nil))

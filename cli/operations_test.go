@@ -23,6 +23,7 @@ func TestOperations(t *testing.T) {
 	row := []string{
 		"holds", "identityGeneration", "devices", "checks", "lastDrain", "session", "inventory", "blockers", "endedBy", "cause",
 	}
+	newResults := []string{"newResults", "cursor"} // a subscription's
 	cases := []struct {
 		op     operation
 		answer any
@@ -111,6 +112,43 @@ func TestOperations(t *testing.T) {
 		}{}, nil},
 		{opNodeLabel, struct {
 			Payload nodePayload `json:"nodeLabel"`
+		}{}, nil},
+		{opSelectionCreate, struct {
+			Payload struct {
+				Selection struct {
+					ID string `json:"id"`
+				} `json:"selection"`
+			} `json:"nodeSelectionCreate"`
+		}{}, nil},
+		{opNodesCordon, struct {
+			Payload operationPayload `json:"nodesCordon"`
+		}{}, newResults},
+		{opNodesUncordon, struct {
+			Payload operationPayload `json:"nodesUncordon"`
+		}{}, newResults},
+		{opNodesDrain, struct {
+			Payload operationPayload `json:"nodesDrain"`
+		}{}, newResults},
+		{opNodesTaint, struct {
+			Payload operationPayload `json:"nodesTaint"`
+		}{}, newResults},
+		{opNodesLabel, struct {
+			Payload operationPayload `json:"nodesLabel"`
+		}{}, newResults},
+		{opNodesAdopt, struct {
+			Payload operationPayload `json:"nodesAdopt"`
+		}{}, newResults},
+		{opOperationStop, struct {
+			Payload operationPayload `json:"nodesOperationStop"`
+		}{}, newResults},
+		{opOperations, struct {
+			Operations connection[operationState] `json:"nodesOperations"`
+		}{}, append([]string{"totalCount", "asOf"}, newResults...)},
+		{opOperation, struct {
+			Operation doc[operationState] `json:"nodesOperation"`
+		}{}, newResults},
+		{opFollowOperation, struct {
+			Operation operationState `json:"nodesOperation"`
 		}{}, nil},
 		{opReservationCreate, struct {
 			Payload reservationPayload `json:"reservationCreate"`

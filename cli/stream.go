@@ -226,20 +226,13 @@ type follower struct {
 	types  []string
 	// after is the place to go on from. It is never empty: a follower that began without one could miss what happens before its first event.
 	after string
-	// known says that the server has answered before: whatever keeps it from answering now may pass. A server that never did is given up at once
-	// when its name or certificate is wrong.
-	known bool
 	seen  recent
-
-	// lost and back, where set, are called when the connection broke, and when the server has taken the subscription again.
-	lost func(error)
-	back func()
+	returning
 }
 
-// run gives the events to each, in order. It comes back after every passing failure, with full jitter, from the last event's cursor.
+// run gives the events to each, in order, and comes back from the last event's cursor.
 func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
-	pause, broken, faults := firstReturn, false, 0
-	for {
+	return f.again(ctx, func(live func()) error {
 		variables := map[string]any{"tenantId": f.tenant, "after": f.after}
 		if f.nodeID != "" {
 			variables["nodeId"] = f.nodeID
@@ -247,21 +240,39 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 		if len(f.types) > 0 {
 			variables["types"] = f.types
 		}
-		err := f.c.subscribe(ctx, opNodeEvents, variables, func() {
-			pause, faults, f.known = firstReturn, 0, true
-			if broken && f.back != nil {
-				f.back()
+		return f.c.subscribe(ctx, opNodeEvents, variables, live, func(data json.RawMessage) error { return f.take(data, each) })
+	})
+}
+
+// returning comes back to a server whose stream broke.
+type returning struct {
+	// known says that the server has answered before: whatever keeps it from answering now may pass. A server that never did is given up at once
+	// when its name or certificate is wrong.
+	known bool
+	// lost and back, where set, are called when the connection broke, and when the server has taken the subscription again.
+	lost func(error)
+	back func()
+}
+
+// again subscribes, and anew after every passing failure, with full jitter. The subscription says when it is live.
+func (r *returning) again(ctx context.Context, subscribe func(live func()) error) error {
+	pause, broken, faults := firstReturn, false, 0
+	for {
+		err := subscribe(func() {
+			pause, faults, r.known = firstReturn, 0, true
+			if broken && r.back != nil {
+				r.back()
 			}
 			broken = false
-		}, func(data json.RawMessage) error { return f.take(data, each) })
+		})
 		switch {
 		case errors.Is(err, errEnough):
 			return nil
-		case !passing(err) && !f.mayPass(asError(err), &faults):
+		case !passing(err) && !r.mayPass(asError(err), &faults):
 			return err
 		}
-		if !broken && f.lost != nil {
-			f.lost(err)
+		if !broken && r.lost != nil {
+			r.lost(err)
 		}
 		broken = true
 		if err := rest(ctx, comeBack(pause, retryAfter(asError(err)))); err != nil {
@@ -272,10 +283,10 @@ func (f *follower) run(ctx context.Context, each func(doc[event]) error) error {
 }
 
 // mayPass says whether to come back after an end that says of itself that it won't pass.
-func (f *follower) mayPass(e *Error, faults *int) bool {
+func (r *returning) mayPass(e *Error, faults *int) bool {
 	switch e.Code {
 	case string(fault.Unavailable):
-		return f.known
+		return r.known
 	case string(fault.Internal):
 		*faults++
 		return *faults <= mostFaults

@@ -5,26 +5,25 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/better-compute/better-compute/id"
 )
 
 func (a *app) nodesTaint() *cobra.Command {
 	var (
 		e           edit
+		m           several
 		add, remove string
 	)
 	cmd := &cobra.Command{
-		Use:   "taint NODE",
+		Use:   "taint NODE… | -",
 		Short: "Add and remove taints: reasons of yours that keep new work off a node",
 		Long: "Adds and removes taints. A taint keeps new work off a node for a reason that stays visible; no reason of a controller is moved, whatever its name.\n" +
-			"dedicated=TENANT keeps every tenant off but that one. Adding one that is there, or removing one that is not, changes nothing.",
+			"dedicated=TENANT keeps every tenant off but that one. Adding one that is there, or removing one that is not, changes nothing.\n\n" + severalHelp,
 		Example: "  better-compute nodes taint node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --add rma-pending --remove burn-in\n" +
 			"  better-compute nodes taint node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --add dedicated=other",
-		Args:              oneID(id.Node, "node"),
+		Args:              m.args,
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -35,6 +34,10 @@ func (a *app) nodesTaint() *cobra.Command {
 			for name, keys := range lists {
 				input[name] = keys
 			}
+			if m.many(args) {
+				return a.many(cmd, &m, opNodesTaint, args, input)
+			}
+			input["nodeId"] = args[0]
 			c, p, err := a.control(cmd.Context(), opNodeTaint, "nodeTaint", input)
 			if err != nil {
 				return err
@@ -45,6 +48,7 @@ func (a *app) nodesTaint() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	m.register(cmd)
 	cmd.Flags().StringVar(&add, "add", "", "the `keys` to add, separated by commas")
 	cmd.Flags().StringVar(&remove, "remove", "", "the `keys` to remove, separated by commas")
 	return cmd
@@ -53,17 +57,18 @@ func (a *app) nodesTaint() *cobra.Command {
 func (a *app) nodesLabel() *cobra.Command {
 	var (
 		e           edit
+		m           several
 		set, remove string
 	)
 	cmd := &cobra.Command{
-		Use:   "label NODE",
+		Use:   "label NODE… | -",
 		Short: "Set and remove your labels on a node",
 		Long: "Sets and removes operators' labels, by which reservations choose nodes. The labels of inventory and of the system can't be set, and --remove\n" +
-			"leaves them. --set takes KEY=VALUE pairs and --remove keys, both separated by commas; one of them is required. A value can be empty.",
+			"leaves them. --set takes KEY=VALUE pairs and --remove keys, both separated by commas; one of them is required. A value can be empty.\n\n" + severalHelp,
 		Example: "  better-compute nodes label node_01k5wjb4s8fpvb0q9f6m3h2c7d --tenant acme --set rack=b7,fabric/rail=3 --remove burn-in",
-		Args:    oneID(id.Node, "node"), ValidArgsFunction: a.completeNodes,
+		Args:    m.args, ValidArgsFunction: a.completeNodes,
 		RunE: a.run(func(cmd *cobra.Command, args []string) error {
-			input, err := e.input(cmd, args[0])
+			input, err := e.input(cmd)
 			if err != nil {
 				return err
 			}
@@ -80,6 +85,10 @@ func (a *app) nodesLabel() *cobra.Command {
 					return err
 				}
 			}
+			if m.many(args) {
+				return a.many(cmd, &m, opNodesLabel, args, input)
+			}
+			input["nodeId"] = args[0]
 			c, p, err := a.control(cmd.Context(), opNodeLabel, "nodeLabel", input)
 			if err != nil {
 				return err
@@ -89,6 +98,7 @@ func (a *app) nodesLabel() *cobra.Command {
 		}),
 	}
 	e.register(cmd)
+	m.register(cmd)
 	cmd.Flags().StringVar(&set, "set", "", "the labels to set, as `KEY=VALUE,…`")
 	cmd.Flags().StringVar(&remove, "remove", "", "the `keys` to remove, separated by commas")
 	return cmd
