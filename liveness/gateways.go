@@ -65,6 +65,18 @@ func (s *Store) openOf(ctx context.Context, gatewayID string) ([]Ended, error) {
 	return left, nil
 }
 
+// ForgetGateways removes the gateways that have not flushed for a week and hold no session; one that comes back enters itself anew. It gives how many
+// there were.
+func ForgetGateways(ctx context.Context, d *db.DB) (int64, error) {
+	tag, err := d.Pool().Exec(ctx, `
+		delete from gateways g where flushed_at < now() - interval '7 days'
+		  and not exists (select from node_sessions s where s.gateway_id = g.id and s.disconnected_at is null)`)
+	if err != nil {
+		return 0, fmt.Errorf("forget gateways that are gone: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
 // Age is how long ago a session was heard of.
 type Age struct {
 	NodeID string

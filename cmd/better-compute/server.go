@@ -142,6 +142,10 @@ func (s *settings) parts(ctx context.Context, g *errgroup.Group, r *rooms, o *op
 				_, err := iam.ForgetTokens(ctx, r.db)
 				return err
 			}},
+			{Name: "gateways", Every: 24 * time.Hour, Run: func(ctx context.Context) error {
+				_, err := liveness.ForgetGateways(ctx, r.db)
+				return err
+			}},
 		}}, log.With("part", "jobs"))
 		if err != nil {
 			return err
