@@ -105,7 +105,7 @@ func (a *API) reservations(list []placement.Reservation) []*Reservation {
 
 // Allocations gives what the reservation holds.
 func (r *Reservation) Allocations(ctx context.Context) ([]*Allocation, error) {
-	by, err := r.of.allocations.get(func() (map[string][]placement.Allocation, error) {
+	by, err := r.of.allocations.get(ctx, func() (map[string][]placement.Allocation, error) {
 		return placement.ByReservation(ctx, r.of.api.DB.Pool(), r.of.ids)
 	})
 	out := []*Allocation{}

@@ -136,9 +136,7 @@ func (w *watch) run(ctx context.Context, out chan<- *NodeChangeBatch) error {
 		if batch == nil {
 			continue
 		}
-		select {
-		case out <- batch:
-		case <-ctx.Done():
+		if !give(ctx, out, batch) {
 			return context.Cause(ctx)
 		}
 	}

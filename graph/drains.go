@@ -114,9 +114,7 @@ func (w *drainWatch) run(ctx context.Context, out chan<- *Drain) error {
 	changed := w.first
 	for {
 		for _, d := range changed {
-			select {
-			case out <- d:
-			case <-ctx.Done():
+			if !give(ctx, out, d) {
 				return ctx.Err()
 			}
 			if d.State != node.Draining {

@@ -65,7 +65,9 @@ func (t *tellings) node(ctx context.Context, nodeID string) (*Node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.nodes == nil {
-		views, err := t.api.Nodes.Past(ctx, t.tenant, t.ids)
+		var views map[string]*node.View
+		var err error
+		turnOf(ctx).wait(ctx, func() { views, err = t.api.Nodes.Past(ctx, t.tenant, t.ids) })
 		if err != nil {
 			return nil, err
 		}

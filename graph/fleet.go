@@ -281,12 +281,10 @@ func (f *fleet) tell(ctx context.Context, reader *iam.Reader, out chan<- *FleetS
 			checked = time.Now()
 		}
 		if latest != told {
-			select {
-			case out <- fleetSummary(latest):
-				told = latest
-			case <-ctx.Done():
+			if !give(ctx, out, fleetSummary(latest)) {
 				return ctx.Err()
 			}
+			told = latest
 			continue
 		}
 		t := time.NewTimer(recheckIdle - time.Since(checked))

@@ -249,6 +249,7 @@ func streams(stopping context.Context, open *sync.WaitGroup, next http.Handler) 
 		g := &guarded{ResponseWriter: w, control: http.NewResponseController(w)}
 		defer g.close()
 		if sse {
+			boundUnsent(r.Context())
 			w.Header().Set("X-Accel-Buffering", "no")
 			next.ServeHTTP(g, r)
 			return

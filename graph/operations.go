@@ -122,7 +122,7 @@ type resultNodes struct {
 }
 
 func (n *resultNodes) get(ctx context.Context, nodeID string) (*Node, error) {
-	all, err := n.loaded.get(func() (map[string]*Node, error) {
+	all, err := n.loaded.get(ctx, func() (map[string]*Node, error) {
 		views, err := n.api.Nodes.Past(ctx, n.tenant, n.ids)
 		if err != nil {
 			return nil, err
@@ -377,9 +377,7 @@ func (w *operationWatch) run(ctx context.Context, out chan<- *NodesOperation) er
 			return err
 		}
 		if w.last == nil || len(o.NewResults) > 0 || !same(*w.last, o.Operation) {
-			select {
-			case out <- o:
-			case <-ctx.Done():
+			if !give(ctx, out, o) {
 				return ctx.Err()
 			}
 			w.last, idle = &o.Operation, lookAtOperation

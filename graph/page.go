@@ -46,7 +46,7 @@ type sliced[S comparable, T any] struct {
 	by map[S]*lazy[map[string][]T]
 }
 
-func (l *sliced[S, T]) get(s S, load func() (map[string][]T, error)) (map[string][]T, error) {
+func (l *sliced[S, T]) get(ctx context.Context, s S, load func() (map[string][]T, error)) (map[string][]T, error) {
 	l.mu.Lock()
 	one, ok := l.by[s]
 	if !ok {
@@ -57,7 +57,7 @@ func (l *sliced[S, T]) get(s S, load func() (map[string][]T, error)) (map[string
 		l.by[s] = one
 	}
 	l.mu.Unlock()
-	return one.get(load)
+	return one.get(ctx, load)
 }
 
 // lazy is a value that is loaded once, by whoever asks first.
@@ -68,11 +68,11 @@ type lazy[T any] struct {
 	err  error
 }
 
-func (l *lazy[T]) get(load func() (T, error)) (T, error) {
+func (l *lazy[T]) get(ctx context.Context, load func() (T, error)) (T, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.done {
-		l.v, l.err = load()
+		turnOf(ctx).wait(ctx, func() { l.v, l.err = load() })
 		l.done = true
 	}
 	return l.v, l.err
@@ -102,7 +102,7 @@ func (p *page) poolOf(ctx context.Context, v *node.View) (*node.Pool, error) {
 	if v.Pool.ID != "" {
 		return &v.Pool, nil
 	}
-	pools, err := p.pools.get(func() (map[string]node.Pool, error) { return node.PoolsOfNodes(ctx, p.api.DB.Pool(), p.ids) })
+	pools, err := p.pools.get(ctx, func() (map[string]node.Pool, error) { return node.PoolsOfNodes(ctx, p.api.DB.Pool(), p.ids) })
 	if err != nil {
 		return nil, err
 	}
@@ -111,34 +111,34 @@ func (p *page) poolOf(ctx context.Context, v *node.View) (*node.Pool, error) {
 }
 
 func (p *page) sessions(ctx context.Context) (map[string]liveness.Session, error) {
-	return p.held.get(func() (map[string]liveness.Session, error) { return liveness.SessionsOf(ctx, p.api.DB.Pool(), p.ids) })
+	return p.held.get(ctx, func() (map[string]liveness.Session, error) { return liveness.SessionsOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) inventories(ctx context.Context) (map[string]health.Inventory, error) {
-	return p.parts.get(func() (map[string]health.Inventory, error) { return health.InventoryOf(ctx, p.api.DB.Pool(), p.ids) })
+	return p.parts.get(ctx, func() (map[string]health.Inventory, error) { return health.InventoryOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) devicesOf(ctx context.Context) (map[string][]placement.Device, error) {
-	return p.pieces.get(func() (map[string][]placement.Device, error) { return placement.DevicesOf(ctx, p.api.DB.Pool(), p.ids) })
+	return p.pieces.get(ctx, func() (map[string][]placement.Device, error) { return placement.DevicesOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) checks(ctx context.Context) (map[string][]health.Check, error) {
-	return p.checked.get(func() (map[string][]health.Check, error) { return health.ChecksOf(ctx, p.api.DB.Pool(), p.ids) })
+	return p.checked.get(ctx, func() (map[string][]health.Check, error) { return health.ChecksOf(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) liveCounts(ctx context.Context) (map[string]int, error) {
-	return p.live.get(func() (map[string]int, error) { return placement.LiveCounts(ctx, p.api.DB.Pool(), p.ids) })
+	return p.live.get(ctx, func() (map[string]int, error) { return placement.LiveCounts(ctx, p.api.DB.Pool(), p.ids) })
 }
 
 func (p *page) blockers(ctx context.Context) (map[string][]placement.Allocation, error) {
-	return p.holds.get(func() (map[string][]placement.Allocation, error) {
+	return p.holds.get(ctx, func() (map[string][]placement.Allocation, error) {
 		return placement.Blockers(ctx, p.api.DB.Pool(), p.ids)
 	})
 }
 
 // endedIn gives, by drain, how many allocations ended while it ran.
 func (p *page) endedIn(ctx context.Context) (map[string]int, error) {
-	return p.ended.get(func() (map[string]int, error) { return p.api.Controls.EndedInDrains(ctx, p.drains) })
+	return p.ended.get(ctx, func() (map[string]int, error) { return p.api.Controls.EndedInDrains(ctx, p.drains) })
 }
 
 // may gives what the caller may do on nodes that its tenant owns: the same for all of the page.
@@ -146,7 +146,7 @@ func (p *page) may(ctx context.Context, known iam.Rights) (iam.Rights, error) {
 	if known.Known() {
 		return known, nil
 	}
-	return p.rights.get(func() (iam.Rights, error) {
+	return p.rights.get(ctx, func() (iam.Rights, error) {
 		return p.api.Authority.Rights(ctx, p.api.DB.Pool(), p.who, iam.NodesGet, p.tenant)
 	})
 }
@@ -156,7 +156,7 @@ func (p *page) allocationsOf(ctx context.Context, nodeID string, s placement.Sli
 	if s.After != "" {
 		return placement.OnNodes(ctx, p.api.DB.Pool(), []string{nodeID}, s)
 	}
-	return p.slices.get(s, func() (map[string][]placement.Allocation, error) {
+	return p.slices.get(ctx, s, func() (map[string][]placement.Allocation, error) {
 		return placement.OnNodes(ctx, p.api.DB.Pool(), p.ids, s)
 	})
 }
@@ -166,14 +166,14 @@ func (p *page) certificatesOf(ctx context.Context, nodeID string, s pki.Certific
 	if s.After != "" {
 		return pki.CertificatesOf(ctx, p.api.DB.Pool(), []string{nodeID}, s)
 	}
-	return p.certs.get(s, func() (map[string][]pki.NodeCertificate, error) {
+	return p.certs.get(ctx, s, func() (map[string][]pki.NodeCertificate, error) {
 		return pki.CertificatesOf(ctx, p.api.DB.Pool(), p.ids, s)
 	})
 }
 
 // eventsOf gives the first page of a node's events, read for all nodes at once, with one look whether the caller may read them.
 func (p *page) eventsOf(ctx context.Context, nodeID string, types []string, first int) ([]events.Event, error) {
-	by, err := p.past.get(strconv.Itoa(first)+" "+strings.Join(types, " "), func() (map[string][]events.Event, error) {
+	by, err := p.past.get(ctx, strconv.Itoa(first)+" "+strings.Join(types, " "), func() (map[string][]events.Event, error) {
 		if err := p.reader.Check(ctx); err != nil {
 			return nil, err
 		}

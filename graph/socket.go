@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ const (
 	subprotocol = "graphql-transport-ws"
 	// writeBound is how long a frame may take to leave. gqlgen writes under a lock, so a peer that stopped reading would hold that lock for ever.
 	writeBound = 5 * time.Second
+	// unsent is how much of a stream the kernel takes beyond what the peer has room for. By itself it takes megabytes, and until they are full a peer that
+	// does not read costs as much as one that reads.
+	unsent = 16 << 10
 	// readLimit bounds a message from the client.
 	readLimit = maxBody
 	// pingEvery is how often a peer is asked whether it is there; one that does not answer twice is closed, so within half a minute.
@@ -37,6 +41,22 @@ const (
 	closeTryLater      = 1013 // the database does not answer: come back
 )
 
+type connKey struct{}
+
+// ConnContext keeps a connection for what is to be set on it; it is for [http.Server]'s field of that name.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// boundUnsent bounds what the kernel takes for the connection that a request came by. Where that can't be set, the bound on a write's time remains.
+func boundUnsent(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*net.TCPConn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			_ = raw.Control(setUnsent)
+		}
+	}
+}
+
 // sockets is how gqlgen gets its websockets: with bounded writes, one subprotocol, and close codes that tell a restart from an ended token.
 type sockets struct {
 	stopping context.Context //nolint:containedctx // says whether the process stops
@@ -51,6 +71,7 @@ func (s sockets) Accept(w http.ResponseWriter, r *http.Request, _ transport.Webs
 	if err != nil {
 		return nil, err
 	}
+	boundUnsent(r.Context())
 	// The handler's context can end before the last frames are written; the socket's own ends with the socket.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	c := &socket{conn: conn, ctx: ctx, cancel: cancel, stopping: s.stopping, open: s.open, life: lifeOf(r.Context())}

@@ -63,14 +63,17 @@ func follow[T any](ctx context.Context, a *API, action iam.Action, tenantID stri
 				endWith(ctx, err)
 				return
 			}
+			t := turnOf(ctx)
+			if !t.take(ctx) {
+				return
+			}
 			list, err := a.tell(who, tenantID, []events.Event{e})
 			if err != nil {
+				t.made()
 				endWith(ctx, err)
 				return
 			}
-			select {
-			case out <- as(list[0]):
-			case <-ctx.Done():
+			if !hand(ctx, t, out, as(list[0])) {
 				return
 			}
 		}

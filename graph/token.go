@@ -36,7 +36,7 @@ func (a *API) joinTokens(tenant string, list ...pki.JoinToken) []*JoinToken {
 
 // Pool gives the pool that a machine will belong to.
 func (t *JoinToken) Pool(ctx context.Context) (*node.Pool, error) {
-	pools, err := t.of.pools.get(func() ([]node.Pool, error) { return node.Pools(ctx, t.of.api.DB.Pool(), t.of.tenant) })
+	pools, err := t.of.pools.get(ctx, func() ([]node.Pool, error) { return node.Pools(ctx, t.of.api.DB.Pool(), t.of.tenant) })
 	if err != nil {
 		return nil, err
 	}

@@ -324,7 +324,7 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops,
 		Ready: o.ready.check, Metrics: o.metrics.handler(), Meter: o.metrics, Sockets: &sockets,
 	})
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ConnContext: graph.ConnContext,
 		ErrorLog: slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
 	}
 	g.Go(func() error {
