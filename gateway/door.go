@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -19,8 +20,11 @@ type connKey struct{}
 type door struct {
 	net.Listener
 
-	// shun says whose connections are not even greeted now.
-	shun   func(host string) bool
+	// greet says whether a connection from there is greeted now.
+	greet func(host string) bool
+	// wasted is told of each connection that was greeted and asked for nothing.
+	wasted func(host string)
+
 	places chan struct{}
 	each   int
 	closed chan struct{}
@@ -30,8 +34,10 @@ type door struct {
 	from map[string]int
 }
 
-func newDoor(l net.Listener, places int, shun func(host string) bool) *door {
-	return &door{Listener: l, shun: shun, places: make(chan struct{}, places), each: max(places/4, 1), closed: make(chan struct{}), from: map[string]int{}}
+func newDoor(l net.Listener, places int, greet func(host string) bool, wasted func(host string)) *door {
+	return &door{
+		Listener: l, greet: greet, wasted: wasted, places: make(chan struct{}, places), each: max(places/4, 1), closed: make(chan struct{}), from: map[string]int{},
+	}
 }
 
 // Accept takes the next connection for which there is a place.
@@ -53,8 +59,14 @@ func (d *door) Accept() (net.Conn, error) {
 			_ = c.Close()
 			continue
 		}
-		p := &pending{Conn: c, leave: sync.OnceFunc(func() { d.left(host) })}
-		if d.shun(host) {
+		p := &pending{Conn: c}
+		p.leave = sync.OnceFunc(func() {
+			if d.left(host); !p.asked.Load() {
+				d.wasted(host)
+			}
+		})
+		if !d.greet(host) {
+			p.asked.Store(true) // it had no chance to
 			// Left alone for a while and then closed: whoever is closed at once comes back at once, and a handshake is what costs.
 			time.AfterFunc(shunFor, func() { _ = p.Close() })
 			continue
@@ -96,6 +108,7 @@ type pending struct {
 	net.Conn
 
 	leave func()
+	asked atomic.Bool // it came as far as a request
 }
 
 // Close closes the connection and frees its place.

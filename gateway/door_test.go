@@ -16,7 +16,7 @@ func TestShun(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	refusals := newAddresses(1)
-	door := newDoor(l, 8, func(host string) bool { return refusals.spent(host, time.Now()) })
+	door := newDoor(l, 8, func(host string) bool { return !refusals.spent(host, time.Now()) }, func(string) {})
 	var entered atomic.Int64
 	accepting := make(chan struct{})
 	go func() {

@@ -81,9 +81,15 @@ type Config struct {
 	HellosPerSecond int
 	// JoinsPerSecond is how many joins one address may try in the long run, four times as many at once: 500.
 	JoinsPerSecond int
-	// RefusalsPerSecond is how many joins of one address may be refused for their token in the long run, four times as many at once: 50. Then its new
-	// connections are left waiting and closed, without a handshake, until it has become fewer.
+	// RefusalsPerSecond is how many connections of one address may come to nothing in the long run, four times as many at once: 50. Those are joins that
+	// are refused for what they show, sessions without a certificate or too soon, and handshakes that nothing follows. Then its new connections are left
+	// waiting and closed, without a handshake, until it has become fewer, but for GreetedPerSecond.
 	RefusalsPerSecond int
+	// GreetedPerSecond is how many new connections of such an address are greeted all the same, whichever come, four times as many at once: 20. Others may
+	// be behind the same address, and come through by trying again.
+	GreetedPerSecond int
+	// ConnectsPerSecond is how many sessions may begin with one certificate in the long run, four times as many at once: 2.
+	ConnectsPerSecond int
 }
 
 func (c *Config) defaults() {
@@ -98,6 +104,8 @@ func (c *Config) defaults() {
 	def(&c.HellosPerSecond, 2000)
 	def(&c.JoinsPerSecond, 500)
 	def(&c.RefusalsPerSecond, 50)
+	def(&c.GreetedPerSecond, 20)
+	def(&c.ConnectsPerSecond, 2)
 }
 
 func def[T comparable](v *T, d T) {
@@ -120,6 +128,8 @@ type Gateway struct {
 	hellos   *rate.Limiter
 	joins    *addresses
 	refusals *addresses
+	greeted  *addresses // those of addresses that were refused too often
+	connects *addresses // by certificate
 	joining  chan struct{}
 	judging  chan struct{}
 	telling  chan struct{}
@@ -150,6 +160,8 @@ func New(c Config) *Gateway {
 		hellos:   rate.NewLimiter(rate.Limit(c.HellosPerSecond), c.HellosPerSecond),
 		joins:    newAddresses(c.JoinsPerSecond),
 		refusals: newAddresses(c.RefusalsPerSecond),
+		greeted:  newAddresses(c.GreetedPerSecond),
+		connects: newAddresses(c.ConnectsPerSecond),
 		joining:  make(chan struct{}, 32),
 		judging:  make(chan struct{}, 64),
 		telling:  make(chan struct{}, 8),
@@ -229,7 +241,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	}()
 
 	served := make(chan error, 1)
-	door := newDoor(l, g.MaxPending, func(host string) bool { return g.refusals.spent(host, time.Now()) })
+	door := newDoor(l, g.MaxPending, g.greets, g.wasted)
 	go func() { served <- server.Serve(tls.NewListener(door, g.tls)) }()
 	g.serving.Store(true)
 	g.Log.InfoContext(ctx, "the gateway takes machines", "gateway", g.ID, "address", l.Addr().String())
@@ -264,6 +276,19 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return nil
 }
+
+// greets says whether a connection from there gets a handshake: always, unless too many came to nothing; then a few do.
+func (g *Gateway) greets(host string) bool {
+	now := time.Now()
+	if !g.refusals.spent(host, now) {
+		return true
+	}
+	_, ok := g.greeted.take(host, now)
+	return ok
+}
+
+// wasted counts a connection that came to nothing.
+func (g *Gateway) wasted(host string) { g.refusals.take(host, time.Now()) }
 
 // server answers joins and turns connections into sessions, which live by running.
 func (g *Gateway) server(running context.Context) *http.Server {

@@ -19,8 +19,14 @@ import (
 // handler serves the two paths. Sessions live by running, not by their request.
 func (g *Gateway) handler(running context.Context) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+wire.JoinPath, g.join)
-	mux.HandleFunc("GET "+wire.SessionPath, func(w http.ResponseWriter, r *http.Request) { g.session(running, w, r) })
+	mux.HandleFunc("POST "+wire.JoinPath, func(w http.ResponseWriter, r *http.Request) {
+		rawOf(r.Context()).asked.Store(true)
+		g.join(w, r)
+	})
+	mux.HandleFunc("GET "+wire.SessionPath, func(w http.ResponseWriter, r *http.Request) {
+		rawOf(r.Context()).asked.Store(true)
+		g.session(running, w, r)
+	})
 	mux.HandleFunc(wire.JoinPath, func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, fault.New(fault.InvalidInput, nil, "%s takes POST", r.URL.Path))
 	})
@@ -44,6 +50,7 @@ func (g *Gateway) join(w http.ResponseWriter, r *http.Request) {
 	}
 	req, err := readJoin(w, r)
 	if err != nil {
+		g.wasted(from)
 		g.refuse(ctx, w, err)
 		return
 	}
@@ -61,8 +68,8 @@ func (g *Gateway) join(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := g.Identities.Join(ctx, req, exporter)
 	if err != nil {
-		if fault.CodeOf(err) == fault.Unauthenticated {
-			g.refusals.take(from, time.Now())
+		if code := fault.CodeOf(err); code == fault.Unauthenticated || code == fault.InvalidInput {
+			g.wasted(from)
 		}
 		g.Log.InfoContext(ctx, "a join was refused", "from", from, "code", fault.CodeOf(err), "error", err)
 		g.refuse(ctx, w, err)
@@ -109,7 +116,9 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 		return
 	default:
 	}
+	from := hostOf(r.RemoteAddr)
 	if len(r.TLS.VerifiedChains) == 0 {
+		g.wasted(from)
 		g.refuse(ctx, w, fault.New(fault.Unauthenticated, fault.Details{"reason": wire.ReasonUnknown},
 			"a session needs the certificate of a node; join first"))
 		return
@@ -123,11 +132,16 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 			"this gateway can't see what is revoked now, so it takes no new sessions; try another, or again"))
 		return
 	}
+	leaf := r.TLS.VerifiedChains[0][0]
+	if wait, ok := g.connects.take(leaf.SerialNumber.String(), time.Now()); !ok {
+		g.wasted(from)
+		g.refuse(ctx, w, busy(wait+jitter(2*time.Second), "this machine connects again and again; something ends its sessions, see its log and the gateway's"))
+		return
+	}
 	if err := g.turn(ctx); err != nil {
 		g.refuse(ctx, w, err)
 		return
 	}
-	leaf := r.TLS.VerifiedChains[0][0]
 	select {
 	case g.judging <- struct{}{}:
 	case <-ctx.Done():
@@ -137,11 +151,14 @@ func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *htt
 	admitted, err := g.Identities.Admit(ctx, leaf)
 	<-g.judging
 	if err != nil {
-		g.Log.InfoContext(ctx, "a session was refused", "from", hostOf(r.RemoteAddr), "serial", leaf.SerialNumber.Text(16), "error", err)
+		if fault.CodeOf(err) == fault.Unauthenticated {
+			g.wasted(from)
+		}
+		g.Log.InfoContext(ctx, "a session was refused", "from", from, "serial", leaf.SerialNumber.Text(16), "error", err)
 		g.refuse(ctx, w, err)
 		return
 	}
-	s := newSession(g, admitted, leaf.NotBefore, hostOf(r.RemoteAddr))
+	s := newSession(g, admitted, leaf.NotBefore, from)
 	if err := g.registry.add(s, g.MaxSessions, &g.work); err != nil {
 		g.refuse(ctx, w, err)
 		return

@@ -63,8 +63,9 @@ func setup(t *testing.T, change ...func(*gateway.Config)) *bundle {
 	b.config = gateway.Config{
 		ID: id.New(id.Gateway), GetCertificate: in.Gateway(t).GetCertificate, Root: in.Issuer.Root(), Identities: b.pki,
 		Sessions: &liveness.Store{DB: d, Nodes: b.nodes, Log: log}, Health: &health.Store{DB: d, Nodes: b.nodes, Log: log}, Log: log,
-		Feed:       pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
-		FlushEvery: 100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
+		Feed:              pki.NewRevocationFeed(d, pki.FeedOptions{Poll: 50 * time.Millisecond, Full: 100 * time.Millisecond, Log: log}),
+		ConnectsPerSecond: 1000, // the tests' machines come back at once
+		FlushEvery:        100 * time.Millisecond, LookEvery: 50 * time.Millisecond, Gather: 2 * time.Millisecond,
 	}
 	for _, c := range change {
 		c(&b.config)
