@@ -3,6 +3,7 @@
 package abuse_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,7 @@ type victim struct {
 	gateway string
 	client  *proc.Client
 	nodes   []string
+	reason  string // of the cordons
 }
 
 func setup(t *testing.T) *victim {
@@ -122,7 +124,7 @@ func (v *victim) latency(n int) percentiles {
 	took := make([]time.Duration, n)
 	for i := range took {
 		began := time.Now()
-		require.NoError(v, v.toggle(i, ""), "others are served")
+		require.NoError(v, v.toggle(i, v.reason), "others are served")
 		took[i] = time.Since(began)
 	}
 	slices.Sort(took)
@@ -145,23 +147,29 @@ func (v *victim) after(most int64, prepare func(), attack func(ctx context.Conte
 	defer stop()
 	var attacking sync.WaitGroup
 	attacking.Go(func() { attack(ctx) })
-	<-time.After(time.Second)
 	peak := rss
-	during := v.latency(calls)
-	for began := time.Now(); time.Since(began) < time.Duration(size(5, 1))*time.Second; <-time.After(100 * time.Millisecond) {
-		peak = max(peak, v.server.RSS())
+	watch := func(during time.Duration) {
+		for began := time.Now(); time.Since(began) < during; <-time.After(100 * time.Millisecond) {
+			peak = max(peak, v.server.RSS())
+		}
 	}
-	again := v.latency(calls)
-	if again.p50 < during.p50 {
-		during = again
+	// From the first moment on, when nothing holds the attackers back yet; then while they are held back.
+	var during []percentiles
+	for _, wait := range []time.Duration{0, time.Second, time.Duration(size(5, 1)) * time.Second} {
+		watch(wait)
+		during = append(during, v.latency(calls))
+		peak = max(peak, v.server.RSS())
 	}
 	stop()
 	attacking.Wait()
-	v.Logf("cordon before %s, during %s (%.2f x); memory %d MB, at most %d MB", before, during, float64(during.p50)/float64(before.p50), rss/mib, peak/mib)
+	worst := slices.MaxFunc(during, func(a, b percentiles) int { return cmp.Compare(a.p50, b.p50) })
+	v.Logf("cordon before %s, during %v (at worst %.2f x); memory %d MB, at most %d MB", before, during, float64(worst.p50)/float64(before.p50), rss/mib, peak/mib)
 	require.Less(v, peak-rss, most, "memory is bounded")
-	require.Less(v, during.p99, 5*time.Second, "nobody is shut out")
+	for _, d := range during {
+		require.Less(v, d.p99, 5*time.Second, "nobody is shut out")
+	}
 	if full {
-		require.Less(v, during.p50, 2*before.p50+time.Millisecond, "others' latency at most doubles")
+		require.Less(v, worst.p50, 2*before.p50, "others' latency at most doubles")
 	}
 	require.Len(v, v.list(), machines, "no machine lost its session")
 }

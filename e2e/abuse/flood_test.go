@@ -237,22 +237,26 @@ func TestSubscribers(t *testing.T) {
 		reason := strings.Repeat("x", 256)
 		toggles := 0
 		// Until the kernel's buffers are full each of them is a subscriber like others, to whom events are sent; from then on they must cost nothing.
-		fill := func() {
+		v.reason = reason
+		var deaf net.Conn
+		open := func() {
 			for range n {
-				conn, err := v.deaf(t.Context())
+				conn, under, err := v.deaf(t.Context())
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = conn.CloseNow() })
+				deaf = under
 			}
 			require.Eventually(t, func() bool { return v.metric("bc_api_subscriptions") == float64(n+1) }, patience, 50*time.Millisecond)
-			for ; toggles < 600; toggles++ {
-				require.NoError(t, v.toggle(toggles, reason))
-			}
 		}
-		v.after(int64(size(300, 80))*mib, fill, func(ctx context.Context) { <-ctx.Done() })
+		v.after(int64(size(300, 80))*mib, open, func(ctx context.Context) { <-ctx.Done() })
 		for began := time.Now(); v.metric("bc_api_subscriptions") > 1; toggles++ {
 			require.Less(t, time.Since(began), patience, "each is ended, though none ever reads that it is")
 			require.NoError(t, v.toggle(toggles, reason))
 		}
+		require.NoError(t, deaf.SetReadDeadline(time.Now().Add(5*time.Second)))
+		kept, err := io.Copy(io.Discard, deaf)
+		t.Logf("%d KB were sent to one of them, %v", kept/1024, err)
+		require.Less(t, kept, int64(256<<10), "the kernel takes no more than a little for who does not read")
 		last := one(t, v, head.Log.Head)
 		require.Eventually(t, func() bool { return got.Load() >= last }, patience, 50*time.Millisecond, "who reads has all of it")
 	})
@@ -300,18 +304,19 @@ func (v *victim) metric(name string) float64 {
 }
 
 // deaf opens a subscription that is never read, with as small a window as the kernel gives.
-func (v *victim) deaf(ctx context.Context) (*websocket.Conn, error) {
+func (v *victim) deaf(ctx context.Context) (_ *websocket.Conn, under net.Conn, _ error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		conn, err := from(ctx, attacker, address)
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(4096)
 		}
+		under = conn
 		return conn, err
 	}}}
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(v.url, "http")+"/graphql",
 		&websocket.DialOptions{HTTPClient: client, Subprotocols: []string{"graphql-transport-ws"}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = wsjson.Write(ctx, conn, map[string]any{"type": "connection_init", "payload": map[string]string{"Authorization": "Bearer " + v.client.Token}})
 	var ack struct{ Type string }
@@ -323,5 +328,5 @@ func (v *victim) deaf(ctx context.Context) (*websocket.Conn, error) {
 			"query": `subscription { nodeEvents(tenantId: "sim") { id cursor type at actor reason } }`,
 		}})
 	}
-	return conn, err
+	return conn, under, err
 }
