@@ -26,6 +26,7 @@ func run() int {
 	small := flag.Bool("small", false, "few operations, for CI")
 	check := flag.Bool("check", false, "fail when a goal for CPU or memory is missed by more than half")
 	server := flag.String("server", "bin/better-compute", "the program to measure")
+	machines := flag.Int("machines", 0, "print by how much rows grow beside so many simulated machines that beat")
 	floor := flag.String("floor", "", "be a floor's server instead; bench starts it itself")
 	flag.Parse()
 	if *floor != "" {
@@ -36,7 +37,11 @@ func run() int {
 		return 0
 	}
 
-	chosen, err := choose(flag.Args())
+	names := flag.Args()
+	if *machines > 0 && len(names) == 0 {
+		names = spine
+	}
+	chosen, err := choose(names)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -52,15 +57,24 @@ func run() int {
 		return 1
 	}
 	defer rig.stop()
-	missed := 0
 	out := json.NewEncoder(os.Stdout)
 	out.SetEscapeHTML(false)
-	for _, b := range chosen {
-		size := b.full
+	sizeOf := func(b benchmark) size {
 		if *small {
-			size = b.small
+			return b.small
 		}
-		rows, err := b.run(ctx, rig, size)
+		return b.full
+	}
+	if *machines > 0 {
+		if err := growth(ctx, rig, chosen, sizeOf, *machines, goals, out); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	missed := 0
+	for _, b := range chosen {
+		rows, err := b.run(ctx, rig, sizeOf(b))
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", b.name, err)
 			return 1
@@ -112,6 +126,7 @@ var benchmarks = []benchmark{
 	{"sessions", size{1, 0, 2000}, size{1, 0, 200}, sessions},
 	{"delete", size{10, 20, 0}, size{5, 4, 0}, remove},
 	{"bulk", size{10, 2, 1000}, size{5, 1, 200}, bulk},
+	{"fleet", size{5, 4, 10_000}, size{5, 2, 500}, fleet},
 	{"flush", size{7, 1, 100_000}, size{5, 1, 5_000}, flush},
 }
 
