@@ -2,12 +2,16 @@ package agent
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/gateway/wire"
 )
 
 // FuzzIdentity: whatever an identity's record says, it is an identity that signs and is written down as the same again, or an error.
@@ -90,5 +94,27 @@ func FuzzAsked(f *testing.F) {
 		pause := asked(ms)
 		require.GreaterOrEqual(t, pause, time.Duration(0))
 		require.LessOrEqual(t, pause, longestPause)
+	})
+}
+
+// FuzzMachineFiles: whatever the firmware and the system's files say, what goes into a frame is printable text that the wire takes.
+func FuzzMachineFiles(f *testing.F) {
+	f.Add("To Be Filled By O.E.M.\n", "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME='Debian'\n")
+	f.Add("\xff\x00\x7f", "ID=\xff\n=\n\"\n")
+	f.Fuzz(func(t *testing.T, firmware, release string) {
+		h := &Host{root: t.TempDir()}
+		for path, content := range map[string]string{
+			"sys/class/dmi/id/product_uuid": firmware, "sys/class/dmi/id/product_serial": firmware, "etc/machine-id": firmware, "etc/os-release": release,
+		} {
+			path = filepath.Join(h.root, path)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		}
+		s := &wire.Inventory{System: &wire.System{ProductUuid: h.Print(t.Context()).GetProductUuid(), Serial: h.smbios("product_serial"), MachineId: h.text("etc/machine-id")}, Os: h.os()}
+		_, err := proto.Marshal(s)
+		require.NoError(t, err)
+		for _, text := range []string{s.GetSystem().GetProductUuid(), s.GetSystem().GetSerial(), s.GetSystem().GetMachineId(), s.GetOs().GetName()} {
+			require.Equal(t, clean(text), text)
+		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
 	"github.com/better-compute/better-compute/fault"
+	"github.com/better-compute/better-compute/id"
 )
 
 // FuzzDateTime: a text is INVALID_INPUT, or a moment of the years that PostgreSQL and JSON both have, which is written as a text that reads as the same.
@@ -89,6 +90,94 @@ func FuzzQuery(f *testing.F) {
 			count := complexity.Calculate(t.Context(), schema, op, variables)
 			require.GreaterOrEqual(t, count, 0)
 			require.LessOrEqual(t, count, math.MaxInt)
+		}
+	})
+}
+
+// FuzzNames: whatever messages a socket's client sends, one a line, each is passed on as a message with an id of its own among those that run, refused
+// with a close code of the protocol, or given on as it is; and what is written on an operation reaches the client under the client's own id.
+func FuzzNames(f *testing.F) {
+	f.Add(`{"type":"connection_init"}` + "\n" + `{"id":"1","type":"subscribe"}` + "\n" + `{"id":"1","type":"complete"}` + "\n" + `{"id":"1","type":"subscribe"}`)
+	f.Add(`{"id":"1","type":"subscribe"}`)
+	f.Add(`{"type":"connection_init"}` + "\n" + `{"id":"1","type":"subscribe"}` + "\n" + `{"id":"1","type":"subscribe"}`)
+	f.Add(`{"type":"connection_init","payload":{"Authorization":"Bearer x"}}` + "\n" + `{"id":"\u0000","type":"subscribe","payload":null}` + "\n" + `[[[`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var n names
+		running := map[string]bool{}
+		for line := range bytes.SplitSeq([]byte(text), []byte("\n")) {
+			out, known, no := n.read(line)
+			if no.code != 0 {
+				require.GreaterOrEqual(t, no.code, 4400)
+				require.LessOrEqual(t, len(no.reason), 123, "it fits into a close frame")
+				return
+			}
+			if !known {
+				require.Equal(t, line, out)
+				continue
+			}
+			var got, was frame
+			require.NoError(t, json.Unmarshal(out, &got))
+			require.NoError(t, json.Unmarshal(line, &was))
+			require.Equal(t, was.Type, got.Type)
+			if was.Type != "subscribe" {
+				continue
+			}
+			require.False(t, running[got.ID], "no two operations under one id")
+			running[got.ID] = true
+			next, err := json.Marshal(frame{ID: got.ID, Type: "next"})
+			require.NoError(t, err)
+			var told frame
+			require.NoError(t, json.Unmarshal(n.write(next), &told))
+			require.Equal(t, was.ID, told.ID)
+		}
+	})
+}
+
+// FuzzNests: JSON that is let through nests no deeper than is allowed, and none is refused that does not.
+func FuzzNests(f *testing.F) {
+	for _, s := range []string{`{"a":[{"b":"]]]"}]}`, `"\"[["`, `[[[[`, `{"query":"{ a }","variables":{"a":[[[]]]}}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !json.Valid([]byte(text)) {
+			_, _ = nests([]byte(text)), isRequest([]byte(text))
+			return
+		}
+		depth, deepest := 0, 0
+		for d := json.NewDecoder(bytes.NewReader([]byte(text))); ; {
+			token, err := d.Token()
+			if err != nil {
+				break
+			}
+			switch token {
+			case json.Delim('{'), json.Delim('['):
+				depth++
+				deepest = max(deepest, depth)
+			case json.Delim('}'), json.Delim(']'):
+				depth--
+			}
+		}
+		require.Equal(t, deepest > maxNested, nests([]byte(text)))
+	})
+}
+
+// FuzzAfter: a list's cursor is INVALID_INPUT, or the place of an entry, whose cursor is the same text.
+func FuzzAfter(f *testing.F) {
+	for _, s := range []string{"I.drn_01h455vb4pex5vsknk084sn02q", "I.drn_", "C.0f", "C.", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		entry, err := parseListCursor(id.Drain, s)
+		if err != nil {
+			require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+		} else {
+			require.Equal(t, s, listCursor(entry))
+		}
+		serial, err := parseCertificateCursor(s)
+		if err != nil {
+			require.Equal(t, fault.InvalidInput, fault.CodeOf(err))
+		} else {
+			require.Equal(t, s, certificateKind+serial)
 		}
 	})
 }
