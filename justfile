@@ -73,10 +73,15 @@ fuzz time="20s" *targets:
 bench *names: build
     @CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench && bin/bench {{ names }}
 
+# By how much the rows grow beside simulated machines that beat: just bench-growth 2000 [cordon …]
+bench-growth machines="2000" *names: build
+    @CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench && bin/bench -machines {{ machines }} {{ names }}
+
 # The benchmarks, small: each has to run and print its row; ratios of CPU and memory are judged with room, those of times are there to be read.
 bench-smoke: build
     @mkdir -p bin/test && CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench
     @bin/bench -small -check | tee bin/test/bench.jsonl
+    @bin/bench -small -machines 40 cordon drain get | tee -a bin/test/bench.jsonl
     @echo "bench-smoke: $(grep -c '"ratio"' bin/test/bench.jsonl) passed, 0 failed"
 
 # How many tests passed for each case id, in the last run of each runner.
@@ -95,6 +100,14 @@ release *archs: console
 # Build the release twice and compare; install the packages in a throw-away copy of this system, run what they install, remove them. Needs root.
 packages *args: console
     tools/packages.sh {{ args }}
+
+# Build the container image from what `just release` made, and look at what is in it and whether it runs. Needs buildah.
+image *dir:
+    tools/image.sh {{ dir }}
+
+# Make the programs for arm64 and start them in an emulator. Needs qemu-user-static.
+arm64: console
+    tools/arm64.sh
 
 # The programs of docs/automation.md against a control plane of their own, each killed and started again.
 automation: build
