@@ -8,12 +8,14 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -o "$dir/" ./cmd/better-compute ./cmd/bcd
 passed=0 failed=0
-for program in better-compute bcd; do
-    if text=$("$emulator" "$dir/$program" version) && grep -q "$program" <<<"$text" && grep -q arm64 <<<"$text"; then
+for call in 'better-compute version' 'bcd --version'; do
+    read -r program argument <<<"$call"
+    # The emulator runs nothing but programs for arm64.
+    if text=$("$emulator" "$dir/$program" "$argument" 2>&1) && [[ $text == "$program "* ]]; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "arm64: $program version says: $text" >&2
+        echo "arm64: $call says: $text" >&2
     fi
 done
 echo "arm64: $passed passed, $failed failed"
