@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// fleet measures what the console asks about a whole fleet, its counts and its first page, with n nodes and then with ten times as many, against
+// wholeFleet measures what the console asks about a whole fleet, its counts and its first page, with n nodes and then with ten times as many, against
 // PostgreSQL counting the same rows.
-func fleet(ctx context.Context, r *rig, s size) ([]Row, error) {
+func wholeFleet(ctx context.Context, r *rig, s size) ([]Row, error) {
 	var rows []Row
 	for _, at := range []struct {
 		n    int

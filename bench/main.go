@@ -126,7 +126,7 @@ var benchmarks = []benchmark{
 	{"sessions", size{1, 0, 2000}, size{1, 0, 200}, sessions},
 	{"delete", size{10, 20, 0}, size{5, 4, 0}, remove},
 	{"bulk", size{10, 2, 1000}, size{5, 1, 200}, bulk},
-	{"fleet", size{5, 4, 10_000}, size{5, 2, 500}, fleet},
+	{"fleet", size{5, 4, 10_000}, size{5, 2, 500}, wholeFleet},
 	{"flush", size{7, 1, 100_000}, size{5, 1, 5_000}, flush},
 }
 
