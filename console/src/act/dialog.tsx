@@ -241,6 +241,7 @@ function Fields({
 	draft: Draft;
 	onChange: (d: Draft) => void;
 }) {
+	const end = { end: rest.draft.end, onChange: (end: string) => rest.onChange({ ...rest.draft, end }) };
 	switch (control) {
 		case "cordon":
 		case "recordon":
@@ -248,7 +249,7 @@ function Fields({
 				<End
 					label="Meant to end"
 					note="Nothing is lifted by itself: past it the cordon is overdue, and an event says so once a day."
-					{...rest}
+					{...end}
 				/>
 			);
 		case "drain":
@@ -260,7 +261,7 @@ function Fields({
 					<End
 						label="Wanted by"
 						note="Nothing is ended by itself: past it the drain is overdue, and an event says so once."
-						{...rest}
+						{...end}
 					/>
 				</>
 			);

@@ -17,9 +17,18 @@ const hours: [string, number][] = [
 ];
 
 /** A moment that lies ahead, or none: in the zone in which the page shows its times. */
-export function End({ label, note, draft, onChange }: { label: string; note: string } & Omit<Part, "n">) {
+export function End({
+	label,
+	note,
+	end,
+	onChange: set,
+}: {
+	label: string;
+	note: string;
+	end: string;
+	onChange: (end: string) => void;
+}) {
 	const id = useId();
-	const set = (end: string) => onChange({ ...draft, end });
 	return (
 		<div>
 			<div className="mb-1 flex items-baseline justify-between gap-3">
@@ -33,7 +42,7 @@ export function End({ label, note, draft, onChange }: { label: string; note: str
 					id={id}
 					type="datetime-local"
 					aria-describedby={`${id}-note`}
-					value={toBox(draft.end)}
+					value={toBox(end)}
 					onChange={(e) => set(fromBox(e.target.value))}
 					className={`${box} h-7`}
 				/>
@@ -46,7 +55,7 @@ export function End({ label, note, draft, onChange }: { label: string; note: str
 						in {word}
 					</Button>
 				))}
-				{draft.end && (
+				{end && (
 					<Button look="quiet" aria-label={`${label}: clear`} onClick={() => set("")}>
 						clear
 					</Button>

@@ -105,7 +105,11 @@ const valueRule = /^[A-Za-z0-9._:/@+=-]{0,256}$/;
 
 /** What is wrong with a taint that is to come; null when nothing is. The server judges by the same rule. */
 export function taintFault(key: string, n: NodeRow): string | null {
-	if (n.noScheduleReasons.includes(`taint:${key}`)) return `It has ${key} already`;
+	return n.noScheduleReasons.includes(`taint:${key}`) ? `It has ${key} already` : keyFault(key);
+}
+
+/** What is wrong with a taint's key by itself. */
+export function keyFault(key: string): string | null {
 	return taintRule.test(key) ? null : "A key is 1 to 128 letters, digits and . _ / = : -, a letter or digit first and last";
 }
 
@@ -311,7 +315,7 @@ export function commandLine(
 }
 
 /** A value as GraphQL spells it. */
-function literal(v: unknown): string {
+export function literal(v: unknown): string {
 	if (Array.isArray(v)) return `[${v.map(literal).join(", ")}]`;
 	if (typeof v === "object" && v !== null) return `{ ${fields(v)} }`;
 	return JSON.stringify(v);

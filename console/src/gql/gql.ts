@@ -32,6 +32,20 @@ type Documents = {
     "\n\tsubscription Members($tenantId: ID!, $after: Cursor!, $filter: NodeFilter) {\n\t\tnodeChanges(tenantId: $tenantId, after: $after, filter: $filter, maxPerSecond: 2) {\n\t\t\tchanged {\n\t\t\t\tid\n\t\t\t}\n\t\t\tremoved\n\t\t\tasOf\n\t\t}\n\t}\n": typeof types.MembersDocument,
     "\n\tsubscription Fleet($tenantId: ID!) {\n\t\tfleetSummary(tenantId: $tenantId) {\n\t\t\ttotal\n\t\t\tconnectivity {\n\t\t\t\tconnectivity\n\t\t\t\tcount\n\t\t\t}\n\t\t\tcordoned\n\t\t\tdraining\n\t\t\tmaintenance\n\t\t}\n\t}\n": typeof types.FleetDocument,
     "\n\tsubscription Count($tenantId: ID!, $filter: NodeFilter) {\n\t\tfleetSummary(tenantId: $tenantId, filter: $filter) {\n\t\t\ttotal\n\t\t}\n\t}\n": typeof types.CountDocument,
+    "\n\tmutation Select($input: NodeSelectionCreateInput!) {\n\t\tnodeSelectionCreate(input: $input) {\n\t\t\tselection {\n\t\t\t\tid\n\t\t\t\tcount\n\t\t\t\texpiresAt\n\t\t\t}\n\t\t}\n\t}\n": typeof types.SelectDocument,
+    "\n\tquery Preview(\n\t\t$tenantId: ID!\n\t\t$selectionId: ID!\n\t\t$control: NodesControl!\n\t\t$anyone: Boolean!\n\t\t$add: [String!]\n\t\t$remove: [String!]\n\t\t$set: [LabelInput!]\n\t) {\n\t\tnodeSelection(tenantId: $tenantId, selectionId: $selectionId) {\n\t\t\tid\n\t\t\tpreview(control: $control, anyone: $anyone, add: $add, remove: $remove, set: $set) {\n\t\t\t\tdone\n\t\t\t\tunchanged\n\t\t\t\trefused\n\t\t\t\tgroups {\n\t\t\t\t\toutcome\n\t\t\t\t\tcode\n\t\t\t\t\tbecause\n\t\t\t\t\tprovisionState\n\t\t\t\t\tcordoned\n\t\t\t\t\tdraining\n\t\t\t\t\tcount\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n": typeof types.PreviewDocument,
+    "\n\tfragment Operation on NodesOperation {\n\t\tid\n\t\tcontrol\n\t\tstate\n\t\tby\n\t\treason\n\t\tmaxPerPool\n\t\tcount\n\t\tdone\n\t\tunchanged\n\t\trefused\n\t\tleft\n\t\twaiting\n\t\tcreatedAt\n\t\tendedAt\n\t\tendedBy\n\t}\n": typeof types.OperationFragmentDoc,
+    "\n\tfragment Result on NodesOperationResult {\n\t\tnodeId\n\t\toutcome\n\t\tcode\n\t\tmessage\n\t\tat\n\t\tnode {\n\t\t\tid\n\t\t\thostname\n\t\t}\n\t}\n": typeof types.ResultFragmentDoc,
+    "\n\tmutation NodesCordon($input: NodesControlInput!) {\n\t\tnodesCordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesCordonDocument,
+    "\n\tmutation NodesUncordon($input: NodesControlInput!) {\n\t\tnodesUncordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesUncordonDocument,
+    "\n\tmutation NodesDrain($input: NodesControlInput!) {\n\t\tnodesDrain(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesDrainDocument,
+    "\n\tmutation NodesTaint($input: NodesControlInput!) {\n\t\tnodesTaint(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesTaintDocument,
+    "\n\tmutation NodesLabel($input: NodesControlInput!) {\n\t\tnodesLabel(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesLabelDocument,
+    "\n\tmutation NodesAdopt($input: NodesControlInput!) {\n\t\tnodesAdopt(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.NodesAdoptDocument,
+    "\n\tmutation StopOperation($input: NodesOperationStopInput!) {\n\t\tnodesOperationStop(input: $input) {\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.StopOperationDocument,
+    "\n\tquery RunningOperations($tenantId: ID!) {\n\t\tnodesOperations(tenantId: $tenantId, active: true, first: 20) {\n\t\t\tnodes {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": typeof types.RunningOperationsDocument,
+    "\n\tquery OperationResults($tenantId: ID!, $operationId: ID!, $outcomes: [NodesOutcome!], $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId) {\n\t\t\t...Operation\n\t\t\tresults(outcomes: $outcomes, first: 200, after: $after) {\n\t\t\t\tnodes {\n\t\t\t\t\t...Result\n\t\t\t\t}\n\t\t\t\tpageInfo {\n\t\t\t\t\thasNextPage\n\t\t\t\t\tendCursor\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n": typeof types.OperationResultsDocument,
+    "\n\tsubscription FollowOperation($tenantId: ID!, $operationId: ID!, $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId, after: $after) {\n\t\t\t...Operation\n\t\t\tcursor\n\t\t\tnewResults {\n\t\t\t\t...Result\n\t\t\t}\n\t\t}\n\t}\n": typeof types.FollowOperationDocument,
     "\n\tfragment DrainLine on Drain {\n\t\tid\n\t\tstate\n\t\treason\n\t\tby\n\t\tstartedAt\n\t\tendedAt\n\t\tendedBy\n\t\tcause\n\t\tdeadline\n\t\toverdue\n\t\texpectedAt\n\t\tendedAllocationCount\n\t\tconfirmedByNode\n\t\tnode {\n\t\t\t...NodeRow\n\t\t}\n\t}\n": typeof types.DrainLineFragmentDoc,
     "\n\tquery Drains($tenantId: ID!, $active: Boolean!, $first: Int!, $after: Cursor) {\n\t\tdrains(tenantId: $tenantId, active: $active, first: $first, after: $after) {\n\t\t\tnodes {\n\t\t\t\t...DrainLine\n\t\t\t}\n\t\t\tpageInfo {\n\t\t\t\thasNextPage\n\t\t\t\tendCursor\n\t\t\t}\n\t\t}\n\t}\n": typeof types.DrainsDocument,
     "\n\tsubscription DrainChanges($tenantId: ID!, $after: Cursor!) {\n\t\tdrainChanges(tenantId: $tenantId, after: $after) {\n\t\t\t...DrainLine\n\t\t}\n\t}\n": typeof types.DrainChangesDocument,
@@ -61,6 +75,20 @@ const documents: Documents = {
     "\n\tsubscription Members($tenantId: ID!, $after: Cursor!, $filter: NodeFilter) {\n\t\tnodeChanges(tenantId: $tenantId, after: $after, filter: $filter, maxPerSecond: 2) {\n\t\t\tchanged {\n\t\t\t\tid\n\t\t\t}\n\t\t\tremoved\n\t\t\tasOf\n\t\t}\n\t}\n": types.MembersDocument,
     "\n\tsubscription Fleet($tenantId: ID!) {\n\t\tfleetSummary(tenantId: $tenantId) {\n\t\t\ttotal\n\t\t\tconnectivity {\n\t\t\t\tconnectivity\n\t\t\t\tcount\n\t\t\t}\n\t\t\tcordoned\n\t\t\tdraining\n\t\t\tmaintenance\n\t\t}\n\t}\n": types.FleetDocument,
     "\n\tsubscription Count($tenantId: ID!, $filter: NodeFilter) {\n\t\tfleetSummary(tenantId: $tenantId, filter: $filter) {\n\t\t\ttotal\n\t\t}\n\t}\n": types.CountDocument,
+    "\n\tmutation Select($input: NodeSelectionCreateInput!) {\n\t\tnodeSelectionCreate(input: $input) {\n\t\t\tselection {\n\t\t\t\tid\n\t\t\t\tcount\n\t\t\t\texpiresAt\n\t\t\t}\n\t\t}\n\t}\n": types.SelectDocument,
+    "\n\tquery Preview(\n\t\t$tenantId: ID!\n\t\t$selectionId: ID!\n\t\t$control: NodesControl!\n\t\t$anyone: Boolean!\n\t\t$add: [String!]\n\t\t$remove: [String!]\n\t\t$set: [LabelInput!]\n\t) {\n\t\tnodeSelection(tenantId: $tenantId, selectionId: $selectionId) {\n\t\t\tid\n\t\t\tpreview(control: $control, anyone: $anyone, add: $add, remove: $remove, set: $set) {\n\t\t\t\tdone\n\t\t\t\tunchanged\n\t\t\t\trefused\n\t\t\t\tgroups {\n\t\t\t\t\toutcome\n\t\t\t\t\tcode\n\t\t\t\t\tbecause\n\t\t\t\t\tprovisionState\n\t\t\t\t\tcordoned\n\t\t\t\t\tdraining\n\t\t\t\t\tcount\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n": types.PreviewDocument,
+    "\n\tfragment Operation on NodesOperation {\n\t\tid\n\t\tcontrol\n\t\tstate\n\t\tby\n\t\treason\n\t\tmaxPerPool\n\t\tcount\n\t\tdone\n\t\tunchanged\n\t\trefused\n\t\tleft\n\t\twaiting\n\t\tcreatedAt\n\t\tendedAt\n\t\tendedBy\n\t}\n": types.OperationFragmentDoc,
+    "\n\tfragment Result on NodesOperationResult {\n\t\tnodeId\n\t\toutcome\n\t\tcode\n\t\tmessage\n\t\tat\n\t\tnode {\n\t\t\tid\n\t\t\thostname\n\t\t}\n\t}\n": types.ResultFragmentDoc,
+    "\n\tmutation NodesCordon($input: NodesControlInput!) {\n\t\tnodesCordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesCordonDocument,
+    "\n\tmutation NodesUncordon($input: NodesControlInput!) {\n\t\tnodesUncordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesUncordonDocument,
+    "\n\tmutation NodesDrain($input: NodesControlInput!) {\n\t\tnodesDrain(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesDrainDocument,
+    "\n\tmutation NodesTaint($input: NodesControlInput!) {\n\t\tnodesTaint(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesTaintDocument,
+    "\n\tmutation NodesLabel($input: NodesControlInput!) {\n\t\tnodesLabel(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesLabelDocument,
+    "\n\tmutation NodesAdopt($input: NodesControlInput!) {\n\t\tnodesAdopt(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.NodesAdoptDocument,
+    "\n\tmutation StopOperation($input: NodesOperationStopInput!) {\n\t\tnodesOperationStop(input: $input) {\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.StopOperationDocument,
+    "\n\tquery RunningOperations($tenantId: ID!) {\n\t\tnodesOperations(tenantId: $tenantId, active: true, first: 20) {\n\t\t\tnodes {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n": types.RunningOperationsDocument,
+    "\n\tquery OperationResults($tenantId: ID!, $operationId: ID!, $outcomes: [NodesOutcome!], $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId) {\n\t\t\t...Operation\n\t\t\tresults(outcomes: $outcomes, first: 200, after: $after) {\n\t\t\t\tnodes {\n\t\t\t\t\t...Result\n\t\t\t\t}\n\t\t\t\tpageInfo {\n\t\t\t\t\thasNextPage\n\t\t\t\t\tendCursor\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n": types.OperationResultsDocument,
+    "\n\tsubscription FollowOperation($tenantId: ID!, $operationId: ID!, $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId, after: $after) {\n\t\t\t...Operation\n\t\t\tcursor\n\t\t\tnewResults {\n\t\t\t\t...Result\n\t\t\t}\n\t\t}\n\t}\n": types.FollowOperationDocument,
     "\n\tfragment DrainLine on Drain {\n\t\tid\n\t\tstate\n\t\treason\n\t\tby\n\t\tstartedAt\n\t\tendedAt\n\t\tendedBy\n\t\tcause\n\t\tdeadline\n\t\toverdue\n\t\texpectedAt\n\t\tendedAllocationCount\n\t\tconfirmedByNode\n\t\tnode {\n\t\t\t...NodeRow\n\t\t}\n\t}\n": types.DrainLineFragmentDoc,
     "\n\tquery Drains($tenantId: ID!, $active: Boolean!, $first: Int!, $after: Cursor) {\n\t\tdrains(tenantId: $tenantId, active: $active, first: $first, after: $after) {\n\t\t\tnodes {\n\t\t\t\t...DrainLine\n\t\t\t}\n\t\t\tpageInfo {\n\t\t\t\thasNextPage\n\t\t\t\tendCursor\n\t\t\t}\n\t\t}\n\t}\n": types.DrainsDocument,
     "\n\tsubscription DrainChanges($tenantId: ID!, $after: Cursor!) {\n\t\tdrainChanges(tenantId: $tenantId, after: $after) {\n\t\t\t...DrainLine\n\t\t}\n\t}\n": types.DrainChangesDocument,
@@ -141,6 +169,62 @@ export function graphql(source: "\n\tsubscription Fleet($tenantId: ID!) {\n\t\tf
  * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
  */
 export function graphql(source: "\n\tsubscription Count($tenantId: ID!, $filter: NodeFilter) {\n\t\tfleetSummary(tenantId: $tenantId, filter: $filter) {\n\t\t\ttotal\n\t\t}\n\t}\n"): typeof import('./graphql').CountDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation Select($input: NodeSelectionCreateInput!) {\n\t\tnodeSelectionCreate(input: $input) {\n\t\t\tselection {\n\t\t\t\tid\n\t\t\t\tcount\n\t\t\t\texpiresAt\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').SelectDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tquery Preview(\n\t\t$tenantId: ID!\n\t\t$selectionId: ID!\n\t\t$control: NodesControl!\n\t\t$anyone: Boolean!\n\t\t$add: [String!]\n\t\t$remove: [String!]\n\t\t$set: [LabelInput!]\n\t) {\n\t\tnodeSelection(tenantId: $tenantId, selectionId: $selectionId) {\n\t\t\tid\n\t\t\tpreview(control: $control, anyone: $anyone, add: $add, remove: $remove, set: $set) {\n\t\t\t\tdone\n\t\t\t\tunchanged\n\t\t\t\trefused\n\t\t\t\tgroups {\n\t\t\t\t\toutcome\n\t\t\t\t\tcode\n\t\t\t\t\tbecause\n\t\t\t\t\tprovisionState\n\t\t\t\t\tcordoned\n\t\t\t\t\tdraining\n\t\t\t\t\tcount\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').PreviewDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tfragment Operation on NodesOperation {\n\t\tid\n\t\tcontrol\n\t\tstate\n\t\tby\n\t\treason\n\t\tmaxPerPool\n\t\tcount\n\t\tdone\n\t\tunchanged\n\t\trefused\n\t\tleft\n\t\twaiting\n\t\tcreatedAt\n\t\tendedAt\n\t\tendedBy\n\t}\n"): typeof import('./graphql').OperationFragmentDoc;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tfragment Result on NodesOperationResult {\n\t\tnodeId\n\t\toutcome\n\t\tcode\n\t\tmessage\n\t\tat\n\t\tnode {\n\t\t\tid\n\t\t\thostname\n\t\t}\n\t}\n"): typeof import('./graphql').ResultFragmentDoc;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesCordon($input: NodesControlInput!) {\n\t\tnodesCordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesCordonDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesUncordon($input: NodesControlInput!) {\n\t\tnodesUncordon(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesUncordonDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesDrain($input: NodesControlInput!) {\n\t\tnodesDrain(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesDrainDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesTaint($input: NodesControlInput!) {\n\t\tnodesTaint(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesTaintDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesLabel($input: NodesControlInput!) {\n\t\tnodesLabel(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesLabelDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation NodesAdopt($input: NodesControlInput!) {\n\t\tnodesAdopt(input: $input) {\n\t\t\twarnings\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').NodesAdoptDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tmutation StopOperation($input: NodesOperationStopInput!) {\n\t\tnodesOperationStop(input: $input) {\n\t\t\toperation {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').StopOperationDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tquery RunningOperations($tenantId: ID!) {\n\t\tnodesOperations(tenantId: $tenantId, active: true, first: 20) {\n\t\t\tnodes {\n\t\t\t\t...Operation\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').RunningOperationsDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tquery OperationResults($tenantId: ID!, $operationId: ID!, $outcomes: [NodesOutcome!], $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId) {\n\t\t\t...Operation\n\t\t\tresults(outcomes: $outcomes, first: 200, after: $after) {\n\t\t\t\tnodes {\n\t\t\t\t\t...Result\n\t\t\t\t}\n\t\t\t\tpageInfo {\n\t\t\t\t\thasNextPage\n\t\t\t\t\tendCursor\n\t\t\t\t}\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').OperationResultsDocument;
+/**
+ * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
+ */
+export function graphql(source: "\n\tsubscription FollowOperation($tenantId: ID!, $operationId: ID!, $after: Cursor) {\n\t\tnodesOperation(tenantId: $tenantId, operationId: $operationId, after: $after) {\n\t\t\t...Operation\n\t\t\tcursor\n\t\t\tnewResults {\n\t\t\t\t...Result\n\t\t\t}\n\t\t}\n\t}\n"): typeof import('./graphql').FollowOperationDocument;
 /**
  * The graphql function is used to parse GraphQL queries into a document that can be used by GraphQL clients.
  */

@@ -219,6 +219,20 @@ export type NodeOrder =
   /** Those out of service for the longest first, those in service last. */
   | 'OUT_SINCE_ASC';
 
+/** What to select: filter or nodeIds, one of the two. */
+export type NodeSelectionCreateInput = {
+  /** How many there must be; CONFLICT { expected, actual } when there are others, and nothing is selected. */
+  expectCount?: number | null | undefined;
+  /** Which of the nodes that the tenant sees; not the deleted ones. */
+  filter?: NodeFilter | null | undefined;
+  /** These nodes, up to 5,000, each once. */
+  nodeIds?: Array<string | number> | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant that asks. */
+  tenantId: string | number;
+};
+
 /** Which taints to add and remove. At least one of the lists must hold a key. */
 export type NodeTaintInput = {
   /** Up to 32 keys: 1 to 128 letters, digits and . _ / = : -, starting and ending with a letter or digit. A key that is there already stays as it is. */
@@ -252,6 +266,79 @@ export type NodeUncordonInput = {
   /** The version that you read; CONFLICT when the node changed since. */
   version?: number | null | undefined;
 };
+
+/** A control that can be done to many nodes at once. */
+export type NodesControl =
+  /** As nodeAdopt. */
+  | 'ADOPT'
+  /** As nodeCordon. */
+  | 'CORDON'
+  /** As nodeDrain, with a limit of drains in a pool if one is given. */
+  | 'DRAIN'
+  /** As nodeLabel. */
+  | 'LABEL'
+  /** As nodeTaint. */
+  | 'TAINT'
+  /** As nodeUncordon; only the caller's own cordons unless it is said otherwise. */
+  | 'UNCORDON';
+
+/** What to do to many nodes: of a selection, or named, one of the two. Arguments of another control are INVALID_INPUT. */
+export type NodesControlInput = {
+  /** nodesTaint: as nodeTaint. */
+  add?: Array<string> | null | undefined;
+  /** nodesUncordon: cordons whoever holds them; not beside ifCordonedBy. */
+  anyone?: boolean;
+  /** nodesDrain: by when you want the drains to be over. Nothing is ended by it. */
+  deadline?: string | null | undefined;
+  /** nodesUncordon: only the cordons of that author; absent: your own. Others are refused with CONFLICT and stay. */
+  ifCordonedBy?: string | null | undefined;
+  /** nodesDrain: begin one only while fewer drains than that run in the node's pool, whoever began them; the others wait. 1 to 20,000; absent: all at once. */
+  maxPerPool?: number | null | undefined;
+  /** These nodes, up to 5,000, each once, frozen now. */
+  nodeIds?: Array<string | number> | null | undefined;
+  /** Free text, up to 256 characters, kept in the events. */
+  reason?: string | null | undefined;
+  /** nodesTaint and nodesLabel: as theirs. */
+  remove?: Array<string> | null | undefined;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the same operation. */
+  requestId?: string | number | null | undefined;
+  /** The nodes of a selection, as they were frozen. */
+  selectionId?: string | number | null | undefined;
+  /** nodesLabel: as nodeLabel. */
+  set?: Array<LabelInput> | null | undefined;
+  /** The tenant that acts: what it does not own is refused, node by node. */
+  tenantId: string | number;
+  /** nodesCordon: when you mean the cordons to end. Nothing is lifted by itself. */
+  until?: string | null | undefined;
+};
+
+/** Where an operation on many nodes stands. */
+export type NodesOperationState =
+  /** Each of its nodes has a result. */
+  | 'DONE'
+  /** It goes on, or waits for drains to end. */
+  | 'RUNNING'
+  /** Somebody stopped it: what was done stays done, and nodes without a result were left alone. */
+  | 'STOPPED';
+
+/** Which operation to stop. */
+export type NodesOperationStopInput = {
+  /** The operation. */
+  operationId: string | number;
+  /** Up to 128 characters, chosen by you: a repeat within 24 hours does nothing and gives the first answer. */
+  requestId?: string | number | null | undefined;
+  /** The tenant of the operation. */
+  tenantId: string | number;
+};
+
+/** What became of one of many nodes. */
+export type NodesOutcome =
+  /** The control changed it. */
+  | 'DONE'
+  /** It was refused, with the code that the single control would give. */
+  | 'REFUSED'
+  /** There was nothing to change. */
+  | 'UNCHANGED';
 
 /** For whom new work can land on a node. */
 export type PlaceableFor =
@@ -401,6 +488,105 @@ export type CountSubscriptionVariables = Exact<{
 
 
 export type CountSubscription = { fleetSummary: { total: number } };
+
+export type SelectMutationVariables = Exact<{
+  input: NodeSelectionCreateInput;
+}>;
+
+
+export type SelectMutation = { nodeSelectionCreate: { selection: { id: string, count: number, expiresAt: string } } | null };
+
+export type PreviewQueryVariables = Exact<{
+  tenantId: string | number;
+  selectionId: string | number;
+  control: NodesControl;
+  anyone: boolean;
+  add?: Array<string> | string | null | undefined;
+  remove?: Array<string> | string | null | undefined;
+  set?: Array<LabelInput> | LabelInput | null | undefined;
+}>;
+
+
+export type PreviewQuery = { nodeSelection: { id: string, preview: { done: number, unchanged: number, refused: number, groups: Array<{ outcome: NodesOutcome, code: string | null, because: string | null, provisionState: ProvisionState | null, cordoned: boolean, draining: boolean, count: number }> } } };
+
+export type OperationFragment = { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null };
+
+export type ResultFragment = { nodeId: string, outcome: NodesOutcome, code: string | null, message: string | null, at: string, node: { id: string, hostname: string } | null };
+
+export type NodesCordonMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesCordonMutation = { nodesCordon: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type NodesUncordonMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesUncordonMutation = { nodesUncordon: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type NodesDrainMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesDrainMutation = { nodesDrain: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type NodesTaintMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesTaintMutation = { nodesTaint: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type NodesLabelMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesLabelMutation = { nodesLabel: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type NodesAdoptMutationVariables = Exact<{
+  input: NodesControlInput;
+}>;
+
+
+export type NodesAdoptMutation = { nodesAdopt: { warnings: Array<string>, operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type StopOperationMutationVariables = Exact<{
+  input: NodesOperationStopInput;
+}>;
+
+
+export type StopOperationMutation = { nodesOperationStop: { operation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null } } | null };
+
+export type RunningOperationsQueryVariables = Exact<{
+  tenantId: string | number;
+}>;
+
+
+export type RunningOperationsQuery = { nodesOperations: { nodes: Array<{ id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null }> } };
+
+export type OperationResultsQueryVariables = Exact<{
+  tenantId: string | number;
+  operationId: string | number;
+  outcomes?: Array<NodesOutcome> | NodesOutcome | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type OperationResultsQuery = { nodesOperation: { id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null, results: { nodes: Array<{ nodeId: string, outcome: NodesOutcome, code: string | null, message: string | null, at: string, node: { id: string, hostname: string } | null }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } } };
+
+export type FollowOperationSubscriptionVariables = Exact<{
+  tenantId: string | number;
+  operationId: string | number;
+  after?: string | null | undefined;
+}>;
+
+
+export type FollowOperationSubscription = { nodesOperation: { cursor: string | null, id: string, control: NodesControl, state: NodesOperationState, by: string, reason: string | null, maxPerPool: number | null, count: number, done: number, unchanged: number, refused: number, left: number, waiting: string | null, createdAt: string, endedAt: string | null, endedBy: string | null, newResults: Array<{ nodeId: string, outcome: NodesOutcome, code: string | null, message: string | null, at: string, node: { id: string, hostname: string } | null }> } };
 
 export type DrainLineFragment = { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, endedBy: string | null, cause: string | null, deadline: string | null, overdue: boolean, expectedAt: string | null, endedAllocationCount: number, confirmedByNode: boolean | null, node: { id: string, hostname: string, version: number, provisionState: ProvisionState, cordoned: boolean, noScheduleReasons: Array<string>, maintenance: boolean, connectivity: Connectivity, connectivitySince: string | null, deletedAt: string | null, lastSeen: string | null, placeableFor: PlaceableFor, statusSentence: string, outSince: string | null, liveAllocationCount: number, pool: { id: string, name: string }, failure: { phase: string, message: string, at: string } | null, cordon: { reason: string | null, by: string, at: string, until: string | null, overdue: boolean } | null, holds: Array<{ reason: string, owner: string, by: string | null, message: string | null, since: string | null }>, drain: { id: string, state: DrainState, reason: string | null, by: string, startedAt: string, endedAt: string | null, expectedAt: string | null, deadline: string | null, overdue: boolean, confirmedByNode: boolean | null } | null, controls: Array<{ control: string, action: string, enabled: boolean, because: string | null }> } };
 
@@ -588,6 +774,38 @@ export class TypedDocumentString<TResult, TVariables>
     return this.value;
   }
 }
+export const OperationFragmentDoc = new TypedDocumentString(`
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}
+    `, {"fragmentName":"Operation"}) as unknown as TypedDocumentString<OperationFragment, unknown>;
+export const ResultFragmentDoc = new TypedDocumentString(`
+    fragment Result on NodesOperationResult {
+  nodeId
+  outcome
+  code
+  message
+  at
+  node {
+    id
+    hostname
+  }
+}
+    `, {"fragmentName":"Result"}) as unknown as TypedDocumentString<ResultFragment, unknown>;
 export const NodeRowFragmentDoc = new TypedDocumentString(`
     fragment NodeRow on ComputeNode {
   id
@@ -1479,6 +1697,331 @@ export const CountDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<CountSubscription, CountSubscriptionVariables>;
+export const SelectDocument = new TypedDocumentString(`
+    mutation Select($input: NodeSelectionCreateInput!) {
+  nodeSelectionCreate(input: $input) {
+    selection {
+      id
+      count
+      expiresAt
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SelectMutation, SelectMutationVariables>;
+export const PreviewDocument = new TypedDocumentString(`
+    query Preview($tenantId: ID!, $selectionId: ID!, $control: NodesControl!, $anyone: Boolean!, $add: [String!], $remove: [String!], $set: [LabelInput!]) {
+  nodeSelection(tenantId: $tenantId, selectionId: $selectionId) {
+    id
+    preview(
+      control: $control
+      anyone: $anyone
+      add: $add
+      remove: $remove
+      set: $set
+    ) {
+      done
+      unchanged
+      refused
+      groups {
+        outcome
+        code
+        because
+        provisionState
+        cordoned
+        draining
+        count
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewQuery, PreviewQueryVariables>;
+export const NodesCordonDocument = new TypedDocumentString(`
+    mutation NodesCordon($input: NodesControlInput!) {
+  nodesCordon(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesCordonMutation, NodesCordonMutationVariables>;
+export const NodesUncordonDocument = new TypedDocumentString(`
+    mutation NodesUncordon($input: NodesControlInput!) {
+  nodesUncordon(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesUncordonMutation, NodesUncordonMutationVariables>;
+export const NodesDrainDocument = new TypedDocumentString(`
+    mutation NodesDrain($input: NodesControlInput!) {
+  nodesDrain(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesDrainMutation, NodesDrainMutationVariables>;
+export const NodesTaintDocument = new TypedDocumentString(`
+    mutation NodesTaint($input: NodesControlInput!) {
+  nodesTaint(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesTaintMutation, NodesTaintMutationVariables>;
+export const NodesLabelDocument = new TypedDocumentString(`
+    mutation NodesLabel($input: NodesControlInput!) {
+  nodesLabel(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesLabelMutation, NodesLabelMutationVariables>;
+export const NodesAdoptDocument = new TypedDocumentString(`
+    mutation NodesAdopt($input: NodesControlInput!) {
+  nodesAdopt(input: $input) {
+    warnings
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<NodesAdoptMutation, NodesAdoptMutationVariables>;
+export const StopOperationDocument = new TypedDocumentString(`
+    mutation StopOperation($input: NodesOperationStopInput!) {
+  nodesOperationStop(input: $input) {
+    operation {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<StopOperationMutation, StopOperationMutationVariables>;
+export const RunningOperationsDocument = new TypedDocumentString(`
+    query RunningOperations($tenantId: ID!) {
+  nodesOperations(tenantId: $tenantId, active: true, first: 20) {
+    nodes {
+      ...Operation
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}`) as unknown as TypedDocumentString<RunningOperationsQuery, RunningOperationsQueryVariables>;
+export const OperationResultsDocument = new TypedDocumentString(`
+    query OperationResults($tenantId: ID!, $operationId: ID!, $outcomes: [NodesOutcome!], $after: Cursor) {
+  nodesOperation(tenantId: $tenantId, operationId: $operationId) {
+    ...Operation
+    results(outcomes: $outcomes, first: 200, after: $after) {
+      nodes {
+        ...Result
+      }
+      pageInfo {
+        hasNextPage
+        endCursor
+      }
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}
+fragment Result on NodesOperationResult {
+  nodeId
+  outcome
+  code
+  message
+  at
+  node {
+    id
+    hostname
+  }
+}`) as unknown as TypedDocumentString<OperationResultsQuery, OperationResultsQueryVariables>;
+export const FollowOperationDocument = new TypedDocumentString(`
+    subscription FollowOperation($tenantId: ID!, $operationId: ID!, $after: Cursor) {
+  nodesOperation(tenantId: $tenantId, operationId: $operationId, after: $after) {
+    ...Operation
+    cursor
+    newResults {
+      ...Result
+    }
+  }
+}
+    fragment Operation on NodesOperation {
+  id
+  control
+  state
+  by
+  reason
+  maxPerPool
+  count
+  done
+  unchanged
+  refused
+  left
+  waiting
+  createdAt
+  endedAt
+  endedBy
+}
+fragment Result on NodesOperationResult {
+  nodeId
+  outcome
+  code
+  message
+  at
+  node {
+    id
+    hostname
+  }
+}`) as unknown as TypedDocumentString<FollowOperationSubscription, FollowOperationSubscriptionVariables>;
 export const DrainsDocument = new TypedDocumentString(`
     query Drains($tenantId: ID!, $active: Boolean!, $first: Int!, $after: Cursor) {
   drains(tenantId: $tenantId, active: $active, first: $first, after: $after) {

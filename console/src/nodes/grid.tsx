@@ -20,6 +20,7 @@ import {
 const rowHeight = 28;
 
 const columns = [
+	["tick", "Select"],
 	["name", "Name"],
 	["id", "Id"],
 	["pool", "Pool"],
@@ -38,6 +39,9 @@ type Props = {
 	list: List;
 	activeId: string | null;
 	peekId: string | null;
+	/** The rows that are ticked; all: those that match, whether they are read yet or not. */
+	ticked: ReadonlySet<string> | "all";
+	onTick: (id: string | "all", range: boolean) => void;
 	stale: boolean;
 	onActivate: (id: string) => void;
 	onOpen: (id: string) => void;
@@ -47,7 +51,20 @@ type Props = {
 };
 
 /** The fleet, one row a node. Rows far from view are not drawn, so the focus stays on the grid, which names its active row. */
-export function Grid({ nodes, list, activeId, peekId, stale, onActivate, onOpen, onAct, onKeyDown, href }: Props) {
+export function Grid({
+	nodes,
+	list,
+	activeId,
+	peekId,
+	ticked,
+	onTick,
+	stale,
+	onActivate,
+	onOpen,
+	onAct,
+	onKeyDown,
+	href,
+}: Props) {
 	const scroll = useRef<HTMLDivElement>(null);
 	const rows = useVirtualizer({
 		count: list.ids.length,
@@ -124,7 +141,11 @@ export function Grid({ nodes, list, activeId, peekId, stale, onActivate, onOpen,
 							className={`col-${id} truncate px-2 first:pl-4 ${id === "live" ? "text-right" : ""} ${id === "actions" ? "sr-only" : ""}`}
 							title={id === "live" ? "Live allocations: neither released nor past their end" : undefined}
 						>
-							{title}
+							{id === "tick" ? (
+								<Tick label="Select all that match" on={ticked === "all"} onTick={() => onTick("all", false)} />
+							) : (
+								title
+							)}
 						</span>
 					))}
 				</div>
@@ -140,6 +161,8 @@ export function Grid({ nodes, list, activeId, peekId, stale, onActivate, onOpen,
 							top={item.start}
 							active={id === activeId}
 							peeked={id === peekId}
+							ticked={ticked === "all" || ticked.has(id)}
+							onTick={onTick}
 							outdated={list.outdated.has(id)}
 							withId={list.repeats}
 							onActivate={onActivate}
@@ -154,17 +177,32 @@ export function Grid({ nodes, list, activeId, peekId, stale, onActivate, onOpen,
 	);
 }
 
-type RowProps = Pick<Props, "onActivate" | "onOpen" | "onAct" | "href"> & {
+type RowProps = Pick<Props, "onActivate" | "onOpen" | "onAct" | "onTick" | "href"> & {
 	id: string;
 	index: number;
 	top: number;
 	active: boolean;
 	peeked: boolean;
+	ticked: boolean;
 	outdated: boolean;
 	withId: boolean;
 };
 
-const Row = memo(function Row({ id, index, top, active, peeked, outdated, withId, onActivate, onOpen, onAct, href }: RowProps) {
+const Row = memo(function Row({
+	id,
+	index,
+	top,
+	active,
+	peeked,
+	ticked,
+	outdated,
+	withId,
+	onActivate,
+	onOpen,
+	onAct,
+	onTick,
+	href,
+}: RowProps) {
 	const held = useNode(useFleet(), id);
 	const now = useNow();
 	const frame = {
@@ -183,7 +221,7 @@ const Row = memo(function Row({ id, index, top, active, peeked, outdated, withId
 			</div>
 		);
 	const n = held.node;
-	const at = withId ? 1 : 0;
+	const at = withId ? 2 : 1;
 	const inService = service(n);
 	const drain = drainWords(n, now);
 	const cordon = cordonWords(n, now);
@@ -196,7 +234,10 @@ const Row = memo(function Row({ id, index, top, active, peeked, outdated, withId
 			onPointerDown={() => onActivate(id)}
 			onDoubleClick={() => onOpen(id)}
 		>
-			<Cell column="name" index={1} className={outdated ? "text-muted" : ""}>
+			<div role="gridcell" aria-colindex={1} className="col-tick px-2 pl-4">
+				<Tick label={`Select ${n.hostname}`} on={ticked} tabIndex={active ? 0 : -1} onTick={(range) => onTick(id, range)} />
+			</div>
+			<Cell column="name" index={2} className={outdated ? "text-muted" : ""}>
 				{flashing && (
 					<span
 						key={held.changedAt}
@@ -220,7 +261,7 @@ const Row = memo(function Row({ id, index, top, active, peeked, outdated, withId
 				</a>
 			</Cell>
 			{withId && (
-				<Cell column="id" index={2} title={n.id} className="font-mono text-muted text-xs">
+				<Cell column="id" index={3} title={n.id} className="font-mono text-muted text-xs">
 					…{n.id.slice(-8)}
 				</Cell>
 			)}
@@ -291,6 +332,30 @@ function RowAction({
 	);
 }
 
+/** A box to tick a row by; with Shift it reaches from the one before. */
+function Tick({
+	label,
+	on,
+	tabIndex = 0,
+	onTick,
+}: {
+	label: string;
+	on: boolean;
+	tabIndex?: number;
+	onTick: (range: boolean) => void;
+}) {
+	return (
+		<input
+			type="checkbox"
+			aria-label={label}
+			checked={on}
+			tabIndex={tabIndex}
+			onChange={(e) => onTick((e.nativeEvent as MouseEvent).shiftKey === true)}
+			className="size-3.5 align-middle"
+		/>
+	);
+}
+
 function Cell({
 	column,
 	index,
@@ -305,12 +370,7 @@ function Cell({
 	children: ReactNode;
 }) {
 	return (
-		<div
-			role="gridcell"
-			aria-colindex={index}
-			title={title}
-			className={`col-${column} truncate px-2 ${index === 1 ? "pl-4" : ""} ${className}`}
-		>
+		<div role="gridcell" aria-colindex={index} title={title} className={`col-${column} truncate px-2 ${className}`}>
 			{children}
 		</div>
 	);

@@ -1,7 +1,8 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Begin } from "../act/dialog";
-import { noConditions, parseSearch, type Search } from "../store/filter";
+import type { Target } from "../bulk/dialog";
+import { noConditions, parseSearch, type Search, toFilter } from "../store/filter";
 import type { List, NodeList } from "../store/list";
 import { Button, Failure, Spinner } from "../ui/parts";
 import { useSettings } from "../ui/settings";
@@ -11,9 +12,12 @@ import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { useFleet, useList, useStale } from "./hooks";
 import { useKeys } from "./shortcuts";
+import { Operations, Ticked, type Ticks, useTicks } from "./ticks";
 import { type Control, controlKeys, differences, refusal } from "./words";
 
 const Act = lazy(() => import("../act/dialog"));
+const Many = lazy(() => import("../bulk/dialog"));
+const Progress = lazy(() => import("../bulk/progress"));
 const Peek = lazy(() => import("../node/peek"));
 
 /** The nodes of a tenant. The address holds the filters, the order and the node beside the list, so that a copied link shows the same. */
@@ -21,13 +25,15 @@ export function NodesPage({ viewer }: { viewer: string }) {
 	const fleet = useFleet();
 	const search = parseSearch(useSearch({ strict: false }) as Record<string, unknown>);
 	const navigate = useNavigate();
-	const key = JSON.stringify({ ...search, tenant: undefined, peek: undefined });
+	const key = JSON.stringify({ ...search, tenant: undefined, peek: undefined, op: undefined });
 	const nodes = useMemo(() => fleet.list("nodes", parseSearch(JSON.parse(key))), [fleet, key]);
 	const list = useList(nodes);
 	const stale = useStale(fleet);
 	const peekId = search.peek ?? null;
 	const [activeId, setActive] = useState<string | null>(peekId ?? nodes.left.activeId);
 	const [acting, setActing] = useState<{ id: string; control: Control; begin?: Begin | undefined } | null>(null);
+	const [many, setMany] = useState<Target | null>(null);
+	const ticks = useTicks(list.ids, key);
 	const announcement = useAnnouncements();
 	const filterBox = useRef<HTMLInputElement>(null);
 	const toast = useToast();
@@ -94,43 +100,51 @@ export function NodesPage({ viewer }: { viewer: string }) {
 		if (id) activate(id);
 	}
 
-	useKeys((pressed) => {
-		const node = activeId ? fleet.nodes.get(activeId)?.node : undefined;
-		const control = controlKeys[pressed];
-		if (control) {
-			if (!node) return false;
-			const because = refusal(node, control);
-			if (because) toast(`Not offered: ${because}`);
-			else act(node.id, control);
-			return true;
-		}
-		switch (pressed) {
-			case "j":
-				move(1);
+	useKeys(
+		(pressed) => {
+			const node = activeId ? fleet.nodes.get(activeId)?.node : undefined;
+			const control = controlKeys[pressed];
+			if (control) {
+				if (!node) return false;
+				const because = refusal(node, control);
+				if (because) toast(`Not offered: ${because}`);
+				else act(node.id, control);
 				return true;
-			case "k":
-				move(-1);
-				return true;
-			case "o":
-				if (activeId) setSearch({ peek: peekId === activeId ? undefined : activeId });
-				return activeId !== null;
-			case "y":
-				if (node)
-					void navigator.clipboard.writeText(node.id).then(
-						() => toast(`The id of ${node.hostname} is copied`),
-						() => toast("The browser does not allow to copy"),
-					);
-				return node !== undefined;
-			case "/":
-				filterBox.current?.focus();
-				filterBox.current?.select();
-				return true;
-			case "Escape":
-				if (peekId) closePeek();
-				return peekId !== null;
-		}
-		return false;
-	}, acting === null);
+			}
+			switch (pressed) {
+				case "j":
+					move(1);
+					return true;
+				case "k":
+					move(-1);
+					return true;
+				case "x":
+					if (activeId) ticks.tick(activeId, false);
+					return activeId !== null;
+				case "o":
+					if (activeId) setSearch({ peek: peekId === activeId ? undefined : activeId });
+					return activeId !== null;
+				case "y":
+					if (node)
+						void navigator.clipboard.writeText(node.id).then(
+							() => toast(`The id of ${node.hostname} is copied`),
+							() => toast("The browser does not allow to copy"),
+						);
+					return node !== undefined;
+				case "/":
+					filterBox.current?.focus();
+					filterBox.current?.select();
+					return true;
+				case "Escape":
+					if (peekId) closePeek();
+					else if (ticks.some) ticks.clear();
+					else return false;
+					return true;
+			}
+			return false;
+		},
+		acting === null && many === null && !search.op,
+	);
 
 	function onGridKey(e: KeyboardEvent) {
 		if (e.ctrlKey || e.metaKey || e.altKey) return;
@@ -168,6 +182,8 @@ export function NodesPage({ viewer }: { viewer: string }) {
 						list={list}
 						activeId={activeId}
 						peekId={peekId}
+						ticked={ticks.ticked}
+						onTick={ticks.tick}
 						stale={stale}
 						onActivate={activate}
 						onOpen={open}
@@ -178,7 +194,17 @@ export function NodesPage({ viewer }: { viewer: string }) {
 				) : (
 					<Empty search={search} list={list} onClear={() => setSearch(noConditions)} />
 				)}
-				<Foot nodes={nodes} list={list} />
+				<Foot
+					nodes={nodes}
+					list={list}
+					ticks={ticks}
+					onMany={() =>
+						setMany(
+							ticks.ticked === "all" ? { filter: toFilter(search), expectCount: list.total } : { nodeIds: [...ticks.ticked] },
+						)
+					}
+					onOperation={(op) => setSearch({ op })}
+				/>
 			</div>
 			{peekId && (
 				<Suspense>
@@ -188,6 +214,30 @@ export function NodesPage({ viewer }: { viewer: string }) {
 			{acting && (
 				<Suspense>
 					<Act viewer={viewer} nodeId={acting.id} control={acting.control} begin={acting.begin} onClose={done} />
+				</Suspense>
+			)}
+			{many && (
+				<Suspense>
+					<Many
+						target={many}
+						onClose={() => setMany(null)}
+						onBegun={(op) => {
+							setMany(null);
+							ticks.clear();
+							setSearch({ op });
+						}}
+					/>
+				</Suspense>
+			)}
+			{search.op && (
+				<Suspense>
+					<Progress
+						operationId={search.op}
+						onClose={() => {
+							setSearch({ op: undefined });
+							focusGrid();
+						}}
+					/>
 				</Suspense>
 			)}
 			<p aria-live="polite" className="sr-only">
@@ -200,7 +250,19 @@ export function NodesPage({ viewer }: { viewer: string }) {
 const focusGrid = () => document.getElementById("nodes")?.focus({ preventScroll: true });
 
 /** What is said of the list stands below it and always has its place: a word that comes or goes moves no row. */
-function Foot({ nodes, list }: { nodes: NodeList; list: List }) {
+function Foot({
+	nodes,
+	list,
+	ticks,
+	onMany,
+	onOperation,
+}: {
+	nodes: NodeList;
+	list: List;
+	ticks: Ticks;
+	onMany: () => void;
+	onOperation: (id: string) => void;
+}) {
 	const { shortcuts } = useSettings();
 	const total = list.total.toLocaleString("en");
 	const outdated = list.outdated.size;
@@ -214,6 +276,8 @@ function Foot({ nodes, list }: { nodes: NodeList; list: List }) {
 				</span>
 			)}
 			{list.loading && list.ids.length > 0 && <Spinner />}
+			{ticks.some && <Ticked list={list} ticks={ticks} onMany={onMany} />}
+			<Operations onOpen={onOperation} />
 			{outdated > 0 && (
 				<button
 					type="button"
@@ -233,7 +297,7 @@ function Foot({ nodes, list }: { nodes: NodeList; list: List }) {
 			)}
 			<span className="ml-auto truncate max-md:hidden">
 				{shortcuts === "on"
-					? "j k move · Enter open · o beside · c u d t l act · / filter · ? keys"
+					? "j k move · Enter open · o beside · x select · c u d t l act · / filter · ? keys"
 					: "Single-key shortcuts are off"}
 			</span>
 		</footer>

@@ -14,7 +14,7 @@ export function useKeys(handler: (key: string, e: globalThis.KeyboardEvent) => b
 		const listener = (e: globalThis.KeyboardEvent) => {
 			if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
 			const target = e.target as HTMLElement;
-			if (target.closest("input, textarea, select, [contenteditable], [role=dialog], [role=menu]")) return;
+			if (target.closest("input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog], [role=menu]")) return;
 			if (shortcuts === "off" && e.key.length === 1) return;
 			if (current.current(e.key, e)) e.preventDefault();
 		};

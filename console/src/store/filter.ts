@@ -15,6 +15,8 @@ export type Search = {
 	idle?: true | undefined;
 	/** The node beside the list. */
 	peek?: string | undefined;
+	/** The operation on many nodes that is looked at. */
+	op?: string | undefined;
 };
 
 export type Order = "newest" | "silent" | "out";
@@ -49,6 +51,7 @@ export function parseSearch(raw: Record<string, unknown>): Search {
 		away: flag(raw.away),
 		order: order && order in orders ? (order as Order) : undefined,
 		peek: text(raw.peek),
+		op: text(raw.op),
 	};
 }
 

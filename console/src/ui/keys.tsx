@@ -21,6 +21,7 @@ const groups: [string, [string[], string][]][] = [
 			[["Enter"], "open the node"],
 			[["o"], "look at it beside the list"],
 			[["Esc"], "close what is beside"],
+			[["x"], "select, or not"],
 			[["/"], "filter"],
 		],
 	],

@@ -1,0 +1,138 @@
+// A control on many nodes: ticked by hand or all that match, what would become of them before, the result of each as it goes, and the stop.
+import { nodeId, plain } from "./fleet.mjs";
+import { Checks, live, must, openBrowser, Plane, row, rowText, until } from "./rig.mjs";
+
+const plane = await Plane.start();
+await plain(plane, 120);
+const { browser, context } = await openBrowser();
+const checks = new Checks("many");
+const page = await context.newPage();
+checks.watch(page);
+checks.pages = () => [page];
+const { check } = checks;
+const at = (path) => `${plane.base}${path}${path.includes("?") ? "&" : "?"}tenant=${plane.tenant}`;
+const dialog = page.getByRole("dialog");
+const grid = page.getByRole("grid", { name: "Nodes" });
+const preview = () => dialog.getByRole("region", { name: "What would become of them" });
+const begin = (name) => dialog.getByRole("button", { name });
+const count = async (filter) => (await plane.api('query ($f: NodeFilter) { nodes(tenantId: "default", filter: $f) { totalCount } }', { f: filter })).nodes.totalCount;
+const open = async (path = "/nodes") => {
+	await page.goto(at(path));
+	await row(page, nodeId(0)).waitFor();
+	await live(page).waitFor();
+};
+const says = (words, ms) => until(`it says ${words}`, async () => words.test((await dialog.innerText()).replaceAll("\n", " ")), ms);
+
+await page.goto(await plane.signInLink());
+await page.getByRole("grid").waitFor({ timeout: 15_000 });
+
+await check("rows are ticked by key, by pointer and by Shift, and a control on them shows its result for each", async () => {
+	await open();
+	await grid.focus();
+	await page.keyboard.press("j");
+	await page.keyboard.press("x");
+	await page.getByText("1 selected").waitFor();
+	await page.getByLabel("Select gpu-00002").click();
+	await page.getByLabel("Select gpu-00005").click({ modifiers: ["Shift"] });
+	await page.getByText("5 selected").waitFor();
+	await page.keyboard.press("x");
+	await page.keyboard.press("x");
+	await plane.cordon(nodeId(3), "before");
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByText("Act on 5 nodes").waitFor();
+	await until("four would change and one is so", async () => /4 would change · 1 already so · 0 would be refused/.test(await preview().innerText()));
+	await checks.axe(page, "the dialog for many nodes");
+	await dialog.getByLabel(/^Reason/).fill("switch firmware");
+	await dialog.getByText("The same from a script").click();
+	must(/nodesCordon\(input: \{ tenantId: "default", selectionId: "sel_\w+", reason: "switch firmware" \}/.test(await dialog.innerText()), await dialog.innerText());
+	await begin("Cordon 4").click();
+	await says(/Through.*5 of 5 · 0 left/, 15_000);
+	await until("each node has its result", async () => (await dialog.locator("[data-result]").count()) === 5);
+	must(/gpu-00003.*unchanged/.test((await dialog.locator(`[data-result="${nodeId(3)}"]`).innerText()).replaceAll("\n", " ")), "the cordoned one is not unchanged");
+	await checks.axe(page, "the results");
+	must((await live(page).count()) === 1, "the page lost its connection when the operation had ended");
+	await checks.shot(page, "many-results-wide-light");
+	await dialog.getByRole("button", { name: "Close" }).click();
+	await until("the row says why", async () => (await rowText(page, nodeId(2))).includes("switch firmware"));
+	must((await page.getByText("selected").count()) === 0, "they are still ticked");
+});
+
+await check("all that match are taken, also those that are not read yet; what is cordoned by others is refused unless it is said otherwise", async () => {
+	await plane.sql(`update nodes set cordon_by = 'sam' where id = '${nodeId(3)}'`);
+	await open();
+	await page.getByLabel("Select all that match").check();
+	await page.getByText("120 selected").waitFor();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByText("Act on 120 nodes").waitFor();
+	await dialog.getByRole("combobox").selectOption("UNCORDON");
+	await until("four are mine, one is sam's", async () => /4 would change · 115 already so · 1 would be refused/.test(await preview().innerText()));
+	must(/CONFLICT/.test(await preview().innerText()), await preview().innerText());
+	await dialog.getByLabel("Others’ cordons too").check();
+	await until("with others' too", async () => /5 would change/.test(await preview().innerText()));
+	await dialog.getByLabel("Others’ cordons too").uncheck();
+	await until("without them", async () => /4 would change/.test(await preview().innerText()));
+	await begin("Uncordon 4").click();
+	await says(/Through: 1 refused.*120 of 120/, 20_000);
+	const refused = dialog.locator(`[data-result="${nodeId(3)}"]`);
+	await until("the refused one says why", async () => /refused.*CONFLICT.*sam/.test((await refused.innerText()).replaceAll("\n", " ")));
+	must((await count({ cordoned: true })) === 1, "not sam's alone is left");
+	await dialog.getByRole("button", { name: "Close" }).click();
+});
+
+await check("a list that is another by now is not acted on: it says how many match, and takes them when it is told to", async () => {
+	const deaf = await context.newPage();
+	await deaf.routeWebSocket(/graphql/, () => undefined);
+	await deaf.goto(at("/nodes?cordoned=true"));
+	await row(deaf, nodeId(3)).waitFor();
+	await deaf.getByLabel("Select all that match").check();
+	await plane.cordon(nodeId(9), "one more");
+	await deaf.getByRole("button", { name: /^Act on/ }).click();
+	const d = deaf.getByRole("dialog");
+	await d.getByText("CONFLICT").waitFor();
+	await d.getByRole("button", { name: "Select the 2 that match now" }).click();
+	await d.getByText("Act on 2 nodes").waitFor();
+	await deaf.close();
+	await plane.uncordon(nodeId(9));
+});
+
+await check("drains with a limit in a pool wait their turn; a page that is loaded again finds the operation, and stops it", async () => {
+	for (const i of [20, 21, 22]) await plane.book(nodeId(i), { reason: "run", durationSeconds: 3_600 });
+	await open("/nodes?busy=true").catch(() => undefined);
+	await row(page, nodeId(20)).waitFor();
+	await page.getByLabel("Select all that match").check();
+	await page.getByText("3 selected").waitFor();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("DRAIN");
+	await dialog.getByLabel(/Drains at one time/).fill("1");
+	await begin("Drain 3").click();
+	await says(/1 of 3 · 2 left.*1 drains? run/, 15_000);
+	await page.reload();
+	await says(/Goes on.*1 of 3 · 2 left/, 15_000);
+	await dialog.getByRole("button", { name: "Close" }).click();
+	await page.getByRole("button", { name: "1 operation runs" }).click();
+	await dialog.getByRole("button", { name: "Stop" }).click();
+	await says(/Stopped by admin: 2 left alone/, 10_000);
+	must((await count({ draining: true })) === 1, "more than one drains");
+	await dialog.getByRole("button", { name: "Close" }).click();
+});
+
+await check("taints and labels for many are judged before they are sent", async () => {
+	await open();
+	await page.getByLabel("Select gpu-00000").check();
+	await page.getByRole("button", { name: "Act on it" }).click();
+	await dialog.getByRole("combobox").selectOption("LABEL");
+	await dialog.getByLabel(/Labels to set/).fill("rack=b9 bc.dev/x=1");
+	await dialog.getByText("belong to the system").waitFor();
+	await dialog.getByLabel(/Labels to set/).fill("rack=b9, fabric/rail=3");
+	await begin("Change labels 1").click();
+	await says(/Through.*1 of 1/, 10_000);
+	await dialog.getByRole("button", { name: "Close" }).click();
+	const { node } = await plane.api('query ($n: ID!) { node(tenantId: "default", nodeId: $n) { labels { key value } } }', { n: nodeId(0) });
+	must(node.labels.map((l) => `${l.key}=${l.value}`).join() === "fabric/rail=3,rack=b9", JSON.stringify(node.labels));
+});
+
+await check("no error was thrown or logged", async () => must(checks.problems.length === 0, checks.problems.join("\n")));
+
+await browser.close();
+await plane.stop(checks.failed > 0);
+checks.end();
