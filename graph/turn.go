@@ -14,14 +14,19 @@ import (
 // turns are how many answers of streams are made at one time: one fewer than there are processors, and at least one. An event that a thousand
 // subscribers get is a thousand answers at once, and whatever request comes then would wait behind all of them. With a processor left free it waits
 // behind none: a goroutine that waits for its turn is not runnable, and a processor that has nothing else to do looks at the network at once. And while
-// requests are under way, answers of streams are made with a pause before each, since the database and the kernel need processors too.
+// requests are under way, the answers of a crowd of streams are made with a pause before each, since the database and the kernel need processors too.
 type turns struct {
 	places   chan struct{}
+	waiting  atomic.Int64 // streams that wait for a place
 	requests atomic.Int64 // queries and mutations that are under way
 }
 
-// pause is before each answer of a stream while requests are under way. The clock makes it half as long again.
-const pause = 100 * time.Microsecond
+const (
+	// pause is before each answer of a crowd of streams while requests are under way. The clock makes it half as long again.
+	pause = 100 * time.Microsecond
+	// crowd is how many streams must wait for there to be pauses: the answers of fewer take a request no longer than the pauses would take them.
+	crowd = 16
+)
 
 func newTurns() *turns {
 	return &turns{places: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
@@ -29,12 +34,14 @@ func newTurns() *turns {
 
 // enter takes a place.
 func (t *turns) enter(ctx context.Context) bool {
+	t.waiting.Add(1)
 	select {
 	case t.places <- struct{}{}:
 	case <-ctx.Done():
+		t.waiting.Add(-1)
 		return false
 	}
-	if t.requests.Load() == 0 {
+	if t.waiting.Add(-1) < crowd || t.requests.Load() == 0 {
 		return true
 	}
 	over := time.NewTimer(pause)

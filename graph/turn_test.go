@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,36 @@ func TestTurns(t *testing.T) {
 		require.Len(t, all.places, 1)
 		turn.made()
 		require.Empty(t, all.places)
+	})
+
+	t.Run("only a crowd pauses while requests are under way, and each of it comes to its turn", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			all := &turns{places: make(chan struct{}, 1)}
+			all.requests.Add(1)
+			took := func(streams int) time.Duration {
+				ctx, first := newStream(all)
+				require.True(t, first.take(ctx))
+				var others sync.WaitGroup
+				for range streams {
+					others.Go(func() {
+						ctx, other := newStream(all)
+						other.take(ctx)
+						other.made()
+					})
+				}
+				synctest.Wait()
+				began := time.Now()
+				first.made()
+				others.Wait()
+				return time.Since(began)
+			}
+			require.Zero(t, took(crowd))
+			require.Equal(t, 10*pause, took(crowd+10))
+			all.requests.Add(-1)
+			require.Zero(t, took(crowd+10))
+			require.Empty(t, all.places)
+		})
 	})
 
 	t.Run("a stream that ends while it waits for its turn leaves nothing behind", func(t *testing.T) {
