@@ -378,11 +378,14 @@ func TestMachine(t *testing.T) {
 		b.start(t, b.address)
 		turnedAway := &words{}
 		var nodes []string
+		var machines []*machine
 		for range 12 {
 			m := b.machine(t, filepath.Join(t.TempDir(), "state"), func(o *agent.Options) { o.Log = slog.New(slog.NewTextHandler(turnedAway, nil)) })
 			joined, err := m.Join(t.Context(), agent.Join{Token: b.token(t)})
 			require.NoError(t, err)
-			nodes = append(nodes, joined.Credential.NodeID)
+			nodes, machines = append(nodes, joined.Credential.NodeID), append(machines, m)
+		}
+		for _, m := range machines { // all at once, however long a join took
 			m.run(t)
 		}
 		for _, nodeID := range nodes {
