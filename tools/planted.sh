@@ -37,7 +37,7 @@ refused=(
     "agent db" "agent node" "agent pki" "agent controls" "agent gateway" "agent iam" "agent sim" "sim gateway" "sim graph"
     "node github.com/99designs/gqlgen/graphql" "cmd/bcd github.com/99designs/gqlgen/graphql" "iam github.com/riverqueue/river"
     "graph github.com/riverqueue/river" "controls github.com/riverqueue/river/rivermigrate" "controls github.com/stretchr/testify/require"
-    "node db/dbtest" "pki github.com/smallstep/certificates/cas" "pki/issuer github.com/smallstep/certificates/authority" "pki/issuer github.com/smallstep/certificates/db" "agent go.step.sm/crypto/x509util"
+    "node db/dbtest" "pki github.com/smallstep/certificates/cas" "pki/issuer github.com/smallstep/certificates/policy" "pki/issuer github.com/smallstep/certificates/errs" "agent go.step.sm/crypto/x509util"
 )
 for pair in "${allowed[@]}"; do plant allowed $pair; done
 for pair in "${refused[@]}"; do plant refused $pair; done
