@@ -132,6 +132,7 @@ func TestDelete(t *testing.T) {
 	t.Run("Everything of the list happens in one transaction, and the row stays as a tombstone", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
+		b.controls.DrainsByJob = true // so that one runs
 		eve := b.principal("eve", "other")
 		n := b.doomed()
 		b.drain(n, "")

@@ -49,13 +49,23 @@ type Draining struct {
 	Deadline *time.Time `json:"deadline"`
 }
 
-// drainControl hands the node to the drain controller in the transaction that drains it.
-func drainControl(how Draining) node.Control {
+// drainControl hands the node to the drain controller in the transaction that drains it. What was seen under the node's lock is the controller's first
+// look; its job comes for the next. With nil nobody has looked, and the job comes at once.
+func drainControl(how Draining, seen *emptiness) node.Control {
 	return node.Control{
 		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how) },
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
-			if err := placement.SendJob(tx, DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}, placement.QueueDrains); err != nil {
+			if n.Running() == nil {
+				return nil // it is over already
+			}
+			job, err := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}, error(nil)
+			if seen == nil {
+				err = placement.SendJob(tx, job, placement.QueueDrains)
+			} else {
+				err = placement.SendJobLater(tx, job, placement.QueueDrains, nextLook(seen.held))
+			}
+			if err != nil {
 				return fmt.Errorf("hand the node to the drain controller: %w", err)
 			}
 			return nil
@@ -68,7 +78,7 @@ func drain(n *node.Node, a node.Act, how Draining) (*node.Fact, error) {
 	if err := checkEnd("deadline", how.Deadline, a.Now); err != nil {
 		return nil, err
 	}
-	if n.Running() != nil {
+	if n.Running() != nil || joins(n, a) {
 		return nil, nil //nolint:nilnil // nothing to do
 	}
 	if !n.Cordoned() {
@@ -81,15 +91,43 @@ func drain(n *node.Node, a node.Act, how Draining) (*node.Fact, error) {
 	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID, Deadline: n.LastDrain.Deadline}}, nil
 }
 
+// joins says that the call waited for the node's lock while another's drain of the empty node began and ended: it came to a node that was draining.
+func joins(n *node.Node, a node.Act) bool {
+	d := n.LastDrain
+	return !a.Began.IsZero() && n.Cordoned() && d != nil && d.State == node.Drained && d.EndedAt.After(a.Began)
+}
+
 // emptiness is what is read under the node's lock to decide whether its drain is over.
 type emptiness struct {
 	held      placement.Held
 	confirmed bool
 }
 
+// queue reads it: what holds the node after its lock was got. A booking that is under way either commits before and is seen, or is refused by the cordon
+// after.
 func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
 	placement.QueueHolding(b, nodeID, &e.held)
 	liveness.QueueConfirmsEmpty(b, nodeID, &e.confirmed)
+}
+
+// drainedNext ends the drain of an empty node in the transaction that begins it.
+func drainedNext(nodeID string, seen *emptiness) node.Next {
+	return node.Next{Who: iam.System(DrainController), Control: drainedControl(seen), Read: func(b *pgx.Batch) { seen.queue(b, nodeID) }}
+}
+
+// Release ends a reservation with all that it holds. A drain that waited for no more than that is over in the same transaction (adr/0041).
+func (c *Controls) Release(ctx context.Context, rel placement.Release) (placement.Outcome, error) {
+	bookings := &placement.Bookings{DB: c.Nodes.DB, Authority: c.Nodes.Authority}
+	if c.DrainsByJob {
+		return bookings.Release(ctx, rel, nil)
+	}
+	return bookings.Release(ctx, rel, func(b *pgx.Batch, nodeID string) placement.Follow {
+		seen := &emptiness{}
+		seen.queue(b, nodeID)
+		return func(ctx context.Context, tx *db.Tx, held node.Locks) (int, error) {
+			return held.ChangeTx(ctx, tx, nodeID, iam.System(DrainController), drainedControl(seen))
+		}
+	})
 }
 
 func drainedControl(seen *emptiness) node.Control {
@@ -144,8 +182,6 @@ func (c *Controls) EndDrain(ctx context.Context, nodeID string) error {
 func (c *Controls) endDrain(ctx context.Context, nodeID string) (emptiness, error) {
 	var seen emptiness
 	_, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// What holds the node is read after its lock was got: a booking that is under way either commits before and is seen, or is refused by the
-		// cordon after.
 		seen = emptiness{}
 		many := node.Many{
 			IDs: []string{nodeID}, Who: iam.System(DrainController), Unshown: node.AllParts, Read: func(b *pgx.Batch) { seen.queue(b, nodeID) },

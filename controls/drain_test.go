@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,13 +46,13 @@ func TestDrain(t *testing.T) {
 		require.False(t, look.Over)
 		require.Equal(t, 5*time.Minute, look.Next)
 		b.work()
-		// The primary job looked once and sleeps until the next look: it is scheduled, minutes away.
+		// The drain itself was the first look, so the primary job sleeps until the next: it is scheduled, minutes away.
 		b.eventually(10*time.Second, func() bool {
 			var far bool
 			err := b.db.Pool().QueryRow(t.Context(), `select exists (select from river_job where kind = 'drain' and state = 'scheduled'
 				and scheduled_at > now() + interval '4 minutes')`).Scan(&far)
 			return err == nil && far
-		}, "the job snoozes")
+		}, "the job sleeps")
 		v := b.get(n)
 		require.Equal(t, node.Draining, v.Drain().State)
 		require.Equal(t, []string{"draining"}, v.NoScheduleReasons())
@@ -92,7 +93,21 @@ func TestDrain(t *testing.T) {
 		b.release(first)
 		require.Equal(t, node.Draining, b.get(n).LastDrain.State)
 		out := b.release(last)
-		require.Equal(t, []string{n}, out.Woken)
+		require.Equal(t, node.Drained, b.get(n).LastDrain.State, "in the same transaction")
+		all := b.events(n)
+		require.Equal(t, []string{"reservation.released", "node.drained"}, []string{all[len(all)-2].Type, all[len(all)-1].Type})
+		require.Equal(t, out.Cursor, all[len(all)-2].Cursor(), "who waits from the answer's cursor is told of the drain's end")
+	})
+
+	t.Run("B2 the last allocation is released, and a job has to look", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.controls.DrainsByJob = true
+		b.work()
+		n := b.node()
+		r := b.book(n, time.Hour)
+		b.drain(n, "")
+		require.Equal(t, []string{n}, b.release(r).Woken)
 		b.eventually(3*time.Second, func() bool { return b.get(n).LastDrain.State == node.Drained }, "the wake does it, without anybody looking")
 	})
 
@@ -100,9 +115,17 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
-		done := b.drain(n, "replace PSU")
+		edit := b.edit(b.alex, n, "replace PSU")
+		edit.RequestID = "once"
+		done, err := b.drainBy(t.Context(), edit)
+		require.NoError(t, err)
 		require.True(t, b.look(n).Over)
 		all := b.events(n)
+		require.Equal(t, all[0].Cursor(), done.Cursor, "who waits from the answer's cursor is told of the end")
+		require.Equal(t, node.Draining, done.Node.LastDrain.State, "the answer is of that place")
+		again, err := b.drainBy(t.Context(), edit)
+		require.NoError(t, err)
+		require.Equal(t, done.Cursor, again.Cursor, "a repeat's too")
 		require.Equal(t, []string{"node.draining", "node.drained"}, b.log(n))
 		require.Equal(t, controls.DrainController, all[1].Actor)
 		require.Equal(t, "replace PSU", all[1].Reason)
@@ -114,8 +137,42 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, "alex", v.Cordon.By)
 		require.NotContains(t, v.NoScheduleReasons(), "draining") // the seed's predicate: cordoned and not draining
 		require.Equal(t, node.Drained, v.Drain().State)
-		_, err := b.bookings.Create(t.Context(), placement.Booking{Who: b.alex, TenantID: "acme", NodeID: n})
+		_, err = b.bookings.Create(t.Context(), placement.Booking{Who: b.alex, TenantID: "acme", NodeID: n})
 		require.Equal(t, fault.InvalidState, fault.CodeOf(err))
+	})
+
+	t.Run("B5 drains of an empty node that wait for one another are one", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.node()
+		held, err := b.db.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = held.Exec(t.Context(), "select from nodes where id = $1 for update", n)
+		require.NoError(t, err)
+		const callers = 8
+		var g errgroup.Group
+		changed, ids := make([]bool, callers), make([]string, callers)
+		for i := range callers {
+			g.Go(func() error {
+				done, err := b.drainBy(t.Context(), b.edit(b.alex, n, ""))
+				if err == nil {
+					changed[i], ids[i] = done.Changed, done.Node.LastDrain.ID
+				}
+				return err
+			})
+		}
+		b.eventually(5*time.Second, func() bool {
+			var waiting int
+			err := b.db.Pool().QueryRow(t.Context(), `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&waiting)
+			return err == nil && waiting == callers
+		}, "all wait for the node")
+		require.NoError(t, held.Rollback(t.Context()))
+		require.NoError(t, g.Wait())
+		slices.Sort(ids)
+		require.Len(t, slices.Compact(ids), 1)
+		require.Equal(t, 1, len(slices.DeleteFunc(changed, func(c bool) bool { return !c })))
+		require.Equal(t, []string{"node.draining", "node.drained"}, b.log(n))
+		require.True(t, b.drain(n, "later").Changed, "B7 one that came later is another")
 	})
 
 	t.Run("B5 50 concurrent drains are one", func(t *testing.T) {
@@ -144,14 +201,15 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
+		r := b.book(n, 0)
 		first := b.drain(n, "one").Node.LastDrain.ID
 		require.False(t, b.drain(n, "two").Changed, "draining a draining node changes nothing")
-		b.look(n)
+		b.release(r)
 		second := b.drain(n, "three")
 		require.True(t, second.Changed)
 		require.NotEqual(t, first, second.Node.LastDrain.ID)
-		b.look(n)
-		require.Equal(t, []string{"node.draining", "node.drained", "node.draining", "node.drained"}, b.log(n))
+		types := slices.DeleteFunc(b.log(n), func(s string) bool { return !strings.HasPrefix(s, "node.") })
+		require.Equal(t, []string{"node.draining", "node.drained", "node.draining", "node.drained"}, types)
 		require.Equal(t, node.Text("one"), b.get(n).Cordon.Reason, "the cordon keeps its author and reason")
 	})
 
@@ -198,7 +256,7 @@ func TestDrain(t *testing.T) {
 		v := b.get(n)
 		require.Equal(t, node.Cordon{By: "sam", Reason: "firmware", At: v.Cordon.At}, *v.Cordon)
 		require.Equal(t, node.Text("PSU"), v.LastDrain.Reason)
-		require.Equal(t, []string{"node.cordoned", "node.draining"}, b.log(n))
+		require.Equal(t, []string{"node.cordoned", "node.draining", "node.drained"}, b.log(n))
 	})
 
 	t.Run("B8 a drained node that can't tell is not confirmed, one that reports emptiness in its session is", func(t *testing.T) {
@@ -225,7 +283,6 @@ func TestDrain(t *testing.T) {
 				require.NoError(t, err)
 			}
 			b.drain(n, "")
-			b.look(n)
 			require.Equal(t, c.want, *b.get(n).LastDrain.ConfirmedByNode, name)
 		}
 	})
@@ -234,6 +291,7 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		// River gives the jobs of a process that died to another after a minute; the drain of an empty node must not wait for that.
 		b := setup(t)
+		b.controls.DrainsByJob = true
 		n, other := b.node(), b.node()
 		for _, nodeID := range []string{n, other} {
 			r := b.book(nodeID, 0)
@@ -254,6 +312,7 @@ func TestDrain(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		n := b.node()
+		b.book(n, 0)
 		b.drain(n, "")
 		revived, err := b.controls.ReviveDrains(t.Context())
 		require.NoError(t, err)
@@ -324,7 +383,7 @@ func TestDrainRaces(t *testing.T) {
 			b.drain(n, "")
 			var g errgroup.Group
 			g.Go(func() error {
-				_, err := b.bookings.Release(t.Context(), placement.Release{Who: b.alex, TenantID: "acme", ReservationID: r.ID})
+				_, err := b.controls.Release(t.Context(), placement.Release{Who: b.alex, TenantID: "acme", ReservationID: r.ID})
 				if err != nil {
 					return err
 				}
@@ -354,7 +413,7 @@ func TestBookings(t *testing.T) {
 		n := b.node()
 		r := b.book(n, time.Hour)
 		eve := b.principal("eve", "other")
-		_, err := b.bookings.Release(t.Context(), placement.Release{Who: eve, TenantID: "other", ReservationID: r.ID})
+		_, err := b.controls.Release(t.Context(), placement.Release{Who: eve, TenantID: "other", ReservationID: r.ID})
 		require.Equal(t, fault.NotFound, fault.CodeOf(err))
 		require.True(t, b.release(r).Changed)
 		require.False(t, b.release(r).Changed)
@@ -411,7 +470,7 @@ func TestBookings(t *testing.T) {
 		told, ok := reader.View(b.events(n)[0])
 		require.True(t, ok)
 		require.Equal(t, []string{"operator", "", "{}"}, []string{told.Actor, told.Reason, string(told.Data)})
-		_, err = b.bookings.Release(t.Context(), placement.Release{Who: guest, TenantID: "guest", ReservationID: out.Reservation.ID})
+		_, err = b.controls.Release(t.Context(), placement.Release{Who: guest, TenantID: "guest", ReservationID: out.Reservation.ID})
 		require.NoError(t, err)
 		_, err = b.controls.Nodes.Get(t.Context(), guest, "guest", n)
 		require.Equal(t, fault.NotFound, fault.CodeOf(err))

@@ -105,7 +105,7 @@ func (m Manner) control(by string) node.Control {
 		}
 		return uncordonControl(Uncordoning{IfBy: by})
 	case VerbDrain:
-		return drainControl(Draining{Deadline: m.Deadline})
+		return drainControl(Draining{Deadline: m.Deadline}, nil)
 	case VerbTaint:
 		return taintControl(Taints{Add: m.Add, Remove: m.Remove})
 	case VerbLabel:

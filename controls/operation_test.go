@@ -124,6 +124,7 @@ func TestOperation(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
+				b.controls.DrainsByJob = true // an operation's drains are ended by their jobs, and here a single one's too
 				ids := b.fleet(520)
 				single := b.node()
 				if m.Verb == controls.VerbUncordon {

@@ -139,7 +139,7 @@ func (b *bundle) book(nodeID string, lasts time.Duration) placement.Reservation 
 
 func (b *bundle) release(r placement.Reservation) placement.Outcome {
 	b.Helper()
-	out, err := b.bookings.Release(b.Context(), placement.Release{Who: b.alex, TenantID: "acme", ReservationID: r.ID})
+	out, err := b.controls.Release(b.Context(), placement.Release{Who: b.alex, TenantID: "acme", ReservationID: r.ID})
 	require.NoError(b, err)
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/placement"
 )
 
 // trips counts round trips to the database: a statement by itself, or a batch.
@@ -53,7 +54,15 @@ func TestRoundTrips(t *testing.T) {
 	require.EqualValues(t, 2, of(func() error {
 		_, err := b.drainBy(t.Context(), b.edit(b.sam, n, ""))
 		return err
-	}), "as a cordon: the job goes along")
+	}), "as a cordon: the look, and the drain's end, go along")
+	require.Equal(t, node.Drained, b.get(n).LastDrain.State)
+	r := b.book(b.node(), 0)
+	require.EqualValues(t, 3, of(func() error {
+		_, err := b.controls.Release(t.Context(), placement.Release{Who: b.alex, TenantID: "acme", ReservationID: r.ID})
+		return err
+	}), "BEGIN, decide and lock the reservation; lock the node, let go of it and look; save, clock, events and COMMIT")
+	b.controls.DrainsByJob = true
+	b.drain(n, "")
 	require.EqualValues(t, 2, of(func() error { return b.controls.EndDrain(t.Context(), n) }),
 		"BEGIN, lock, load and what holds the node; save, clock, event and COMMIT")
 	require.Equal(t, node.Drained, b.get(n).LastDrain.State)

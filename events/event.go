@@ -116,7 +116,7 @@ type batch struct {
 	data    []string
 }
 
-// The two statements move the clock and write the events in one. The update waits for the transaction that holds the clock, and a later statement
+// The statements move the clock and write the events in one. The update waits for the transaction that holds the clock, and a later statement
 // of the batch reads the position from event_clock.
 const (
 	moveClock = `
@@ -127,12 +127,6 @@ with clock as (
   insert into events (position, at, id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for)
   select `
 
-	// insertOne is for the common case: without arrays to take apart PostgreSQL plans it once, which is most of the cost.
-	insertOne = moveClock + `clock.position, clock.at, $2, $3, $4, nullif($5, ''), $6, nullif($7, ''), nullif($8, ''), $9::jsonb, $10::text[], $11::text[]
-  from clock
-)
-select position, at, epoch from clock`
-
 	insertMany = moveClock + `clock.position - $1 + e.place, clock.at, e.id, e.type, e.tenant_id, nullif(e.node_id, ''), e.actor, nullif(e.reason, ''),
          nullif(e.request_id, ''), e.data, string_to_array(e.full_for, ','), string_to_array(e.reduced_for, ',')
   from clock, unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::jsonb[], $10::text[], $11::text[])
@@ -141,14 +135,36 @@ select position, at, epoch from clock`
 select position, at, epoch from clock`
 )
 
+// insertFew are for the common cases, by the number of events: without arrays to take apart PostgreSQL plans each once, which is most of the cost.
+var insertFew = [...]string{1: few(1), 2: few(2), 3: few(3), 4: few(4)}
+
+// few makes the statement for n events. Its parameters are their number, and ten for each.
+func few(n int) string {
+	rows := make([]string, n)
+	for i := range rows {
+		var p [10]any
+		for k := range p {
+			p[k] = 2 + i*len(p) + k
+		}
+		rows[i] = fmt.Sprintf("(%d, ", i+1) + fmt.Sprintf("$%d::text, $%d::text, $%d::text, $%d::text, $%d::text, $%d::text, $%d::text, $%d::jsonb, $%d::text[], $%d::text[])", p[:]...)
+	}
+	return moveClock + `clock.position - $1 + e.place, clock.at, e.id, e.type, e.tenant_id, nullif(e.node_id, ''), e.actor, nullif(e.reason, ''),
+         nullif(e.request_id, ''), e.data, e.full_for, e.reduced_for
+  from clock, (values ` + strings.Join(rows, ", ") + `)
+    as e (place, id, type, tenant_id, node_id, actor, reason, request_id, data, full_for, reduced_for)
+)
+select position, at, epoch from clock`
+}
+
 func (b *batch) statement() (sql string, args []any) {
 	n := len(b.entries)
-	if n == 1 {
-		e := b.entries[0]
-		return insertOne, []any{
-			n, b.ids[0], e.Type, e.TenantID, e.NodeID, e.Actor, e.Reason, e.RequestID, b.data[0],
-			tenants(e.Audience.Full), tenants(e.Audience.Reduced),
+	if n < len(insertFew) {
+		args = append(args, n)
+		for i, e := range b.entries {
+			args = append(args, b.ids[i], e.Type, e.TenantID, e.NodeID, e.Actor, e.Reason, e.RequestID, b.data[i],
+				tenants(e.Audience.Full), tenants(e.Audience.Reduced))
 		}
+		return insertFew[n], args
 	}
 	column := func(of func(e *Entry) string) []string {
 		c := make([]string, n)

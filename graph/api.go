@@ -27,7 +27,7 @@ type API struct {
 	PKI       *pki.Store
 	// GatewayAddress is what machines are told to join at.
 	GatewayAddress string
-	// Later runs what follows an answer: looks at drains. The server owns the goroutines and waits for them when it stops.
+	// Later runs what follows an answer: looks at acceptance. The server owns the goroutines and waits for them when it stops.
 	Later func(ctx context.Context, name string, fn func(ctx context.Context) error)
 	// Slog takes what goes wrong on our side.
 	Slog *slog.Logger

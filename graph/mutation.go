@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -40,18 +39,14 @@ func (m mutations) NodeUncordon(ctx context.Context, in NodeUncordonInput) (*Nod
 	})
 }
 
-// NodeDrain drains, and looks at the drain once the answer is composed.
+// NodeDrain drains.
 func (m mutations) NodeDrain(ctx context.Context, in NodeDrainInput) (*NodePayload, error) {
 	verb := func(ctx context.Context, e node.Edit) (node.Changed, error) {
 		return m.Controls.Drain(ctx, e, controls.Draining{Deadline: in.Deadline})
 	}
-	payload, err := m.control(ctx, verb, node.Edit{
+	return m.control(ctx, verb, node.Edit{
 		TenantID: in.TenantID, NodeID: in.NodeID, Version: in.Version, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
-	if err == nil && payload.Changed {
-		m.lookLater(ctx, in.NodeID)
-	}
-	return payload, err
 }
 
 // NodeTaint adds and removes taints.
@@ -133,20 +128,6 @@ func selected(ctx context.Context, kind, name string) bool {
 	return false
 }
 
-// lookLater looks at the nodes' drains after the answer: an empty node is drained at once, without waiting for a job.
-func (m mutations) lookLater(ctx context.Context, nodeIDs ...string) {
-	if len(nodeIDs) == 0 {
-		return
-	}
-	m.Later(ctx, "look at drains", func(ctx context.Context) error {
-		var errs []error
-		for _, nodeID := range nodeIDs {
-			errs = append(errs, m.Controls.EndDrain(ctx, nodeID))
-		}
-		return errors.Join(errs...)
-	})
-}
-
 // ReservationCreate books.
 func (m mutations) ReservationCreate(ctx context.Context, in ReservationCreateInput) (*ReservationPayload, error) {
 	who, err := actor(ctx)
@@ -163,7 +144,7 @@ func (m mutations) ReservationCreate(ctx context.Context, in ReservationCreateIn
 		b.Duration = time.Duration(*s) * time.Second
 	}
 	out, err := m.Bookings.Create(ctx, b)
-	return m.booked(ctx, out, err)
+	return m.booked(out, err)
 }
 
 // ReservationRelease releases.
@@ -172,17 +153,16 @@ func (m mutations) ReservationRelease(ctx context.Context, in ReservationRelease
 	if err != nil {
 		return nil, err
 	}
-	out, err := m.Bookings.Release(ctx, placement.Release{
+	out, err := m.Controls.Release(ctx, placement.Release{
 		Who: who, TenantID: in.TenantID, ReservationID: in.ReservationID, Reason: text(in.Reason), RequestID: text(in.RequestID),
 	})
-	return m.booked(ctx, out, err)
+	return m.booked(out, err)
 }
 
-func (m mutations) booked(ctx context.Context, out placement.Outcome, err error) (*ReservationPayload, error) {
+func (m mutations) booked(out placement.Outcome, err error) (*ReservationPayload, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.lookLater(ctx, out.Woken...)
 	return &ReservationPayload{
 		Reservation: m.reservations([]placement.Reservation{out.Reservation})[0], Changed: out.Changed, Cursor: out.Cursor.String(),
 	}, nil

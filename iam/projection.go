@@ -37,16 +37,22 @@ func WithdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation 
 	return nil
 }
 
+// Withdrawal is the statement that ends that relation, unless a select of the caller's, with the tenant as $1 and the node as $2, finds what it comes
+// from. What other relations give stays.
+func Withdrawal(tenant, nodeID string, relation Relation, unless string) (sql string, args []any) {
+	return `delete from node_projection where tenant_id = $1 and node_id = $2 and relation = $3 and not exists (` + unless + `)`, []any{tenant, nodeID, relation}
+}
+
 // SeersSQL selects, by node id ($1, an array), who sees the nodes, and the database's time as it reads. There is one row at least, so that the time is
 // known of nodes that nobody sees. Other rooms put it into a batch of theirs.
 const SeersSQL = `
-	select clock.now, p.node_id, p.tenant_id, p.relation
+	select clock.now, now(), p.node_id, p.tenant_id, p.relation
 	from (select clock_timestamp() as now offset 0) as clock left join node_projection p on p.node_id = any($1)`
 
 // Seers is what SeersSQL gives.
 type Seers struct {
-	// Now is the database's time as it read.
-	Now time.Time
+	// Now is the database's time as it read, Began that at which its transaction began.
+	Now, Began time.Time
 	// Audiences are who sees each node; a node that nobody sees is not in it.
 	Audiences map[string]events.Audience
 }
@@ -56,7 +62,7 @@ func (s *Seers) Read(rows pgx.Rows) error {
 	s.Audiences = map[string]events.Audience{}
 	var nodeID, tenant *string
 	var relation *Relation
-	_, err := pgx.ForEachRow(rows, []any{&s.Now, &nodeID, &tenant, &relation}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&s.Now, &s.Began, &nodeID, &tenant, &relation}, func() error {
 		if nodeID == nil {
 			return nil
 		}

@@ -28,6 +28,8 @@ type Request struct {
 type Answer struct {
 	// Changed says whether anything did.
 	Changed bool
+	// After is how many events the same commit wrote after the change's own, which its cursor stands before.
+	After int
 	// Made are the ids of what it made.
 	Made []string
 	// Cursor is the log's position of this very change; when nothing changed, the head as it was read after the act.
@@ -99,7 +101,7 @@ func (r Request) Perform(ctx context.Context, d *db.DB, s Steps) (Answer, error)
 		return Answer{}, err
 	}
 	if done.Position > 0 {
-		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position}
+		out.Cursor = events.Cursor{Epoch: done.Epoch, Position: done.Position - int64(out.After)}
 	}
 	return out, nil
 }
@@ -174,8 +176,8 @@ func (r Request) store(tx *db.Tx, a Answer) {
 		return
 	}
 	tx.AtCommit(db.RankPosition, `
-		update requests set changed = true, made = $3, (epoch, position) = (select epoch, position from event_clock) where principal = $1 and id = $2`,
-		r.who, r.ID, made)
+		update requests set changed = true, made = $3, (epoch, position) = (select epoch, position - $4 from event_clock) where principal = $1 and id = $2`,
+		r.who, r.ID, made, a.After)
 }
 
 // ForgetRequests removes request ids older than a day, after which a repeat would act again.

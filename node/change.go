@@ -21,6 +21,9 @@ type Act struct {
 	Who    iam.Actor
 	Reason string
 	Now    time.Time
+	// Began is when the act's transaction began, by the same clock: what happened since happened while it waited for the lock. It is zero where nobody
+	// waits.
+	Began time.Time
 }
 
 // Fact is the event that a decision causes.
@@ -69,6 +72,15 @@ type Control struct {
 	Follow func(ctx context.Context, tx *db.Tx, n *Node) error
 }
 
+// Next is what a controller does to a node right after a control, in the same transaction and with an event of its own: where nothing has to be waited
+// for, nothing waits.
+type Next struct {
+	Who     iam.Actor
+	Control Control
+	// Read adds what its decision needs to the batch that locks the node: it is read after the lock was got.
+	Read func(b *pgx.Batch)
+}
+
 // Edit is a control's call by somebody.
 type Edit struct {
 	Who      iam.Actor
@@ -109,8 +121,11 @@ type Store struct {
 // reading and the lock are one statement, whose condition is sight: who does not see the node never holds it. Whoever sees it and lacks the action is
 // refused before anything else is looked at, and the lock goes with the transaction.
 //
+// What comes next, if anything does, happens only where the control changed the node. The answer is the node as the control left it, at the cursor of the
+// control's own event: who follows the log from there is told the rest.
+//
 // Codes: INVALID_INPUT, UNAUTHENTICATED, FORBIDDEN, NOT_FOUND, CONFLICT { expected, actual, by, at }, and what the decision refuses with.
-func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) {
+func (s *Store) Change(ctx context.Context, e Edit, c Control, next ...Next) (Changed, error) {
 	if err := e.Check(); err != nil {
 		return Changed{}, err
 	}
@@ -126,11 +141,19 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	did, err := request.Perform(ctx, s.DB, iam.Steps{
 		First: func(tx *db.Tx, b *pgx.Batch) error {
 			got = locked{}
-			return s.first(tx, b, &got, question, e.NodeID, AllParts&^(c.Blind&e.Unshown), func() (err error) {
+			blind := c.Blind
+			for _, n := range next {
+				blind &= n.Control.Blind
+			}
+			err := s.first(tx, b, &got, question, e.NodeID, AllParts&^(blind&e.Unshown), func() (err error) {
 				sight, err = question.Answer()
 				answered = !errors.Is(err, iam.ErrUnseen)
 				return err
 			})
+			for _, n := range next {
+				n.Read(b)
+			}
+			return err
 		},
 		Act: func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 			if err := got.live(e.NodeID); err != nil {
@@ -140,12 +163,12 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 			if err := e.CheckVersion(done.Node); err != nil {
 				return iam.Answer{}, err
 			}
-			changed, err := apply(ctx, tx, got, c, e.Who, e.Reason, e.RequestID)
+			changed, after, err := apply(ctx, tx, got, deed{c, e.Who, e.Reason, e.RequestID}, next...)
 			if err != nil || len(changed) == 0 {
 				return iam.Answer{}, err
 			}
 			done.Node = changed[0]
-			return iam.Answer{Changed: true}, nil
+			return iam.Answer{Changed: true, After: after}, nil
 		},
 		Again: func(context.Context, *db.Tx, iam.Answer) error {
 			if err := got.live(e.NodeID); err != nil {
@@ -179,7 +202,8 @@ func (s *Store) first(tx *db.Tx, b *pgx.Batch, got *locked, q *iam.Question, nod
 		return err
 	}
 	if q.OfSystem() {
-		got.queueLock(b, []string{nodeID}, false, parts)
+		got.queueLock(b, []string{nodeID}, false)
+		got.queueParts(b, []string{nodeID}, parts)
 		return answer()
 	}
 	got.queueLockFor(b, q, nodeID, parts, answer)
@@ -242,59 +266,94 @@ func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) 
 		return nil, err
 	}
 	got.nodes = slices.DeleteFunc(got.nodes, func(n *Node) bool { return n.DeletedAt != nil })
-	return apply(ctx, tx, got, c, m.Who, m.Reason, m.RequestID)
+	changed, _, err := apply(ctx, tx, got, deed{c, m.Who, m.Reason, m.RequestID})
+	return changed, err
 }
 
-// apply decides, saves and appends for nodes that are locked.
-func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor, reason, requestID string) ([]*Node, error) {
-	act := Act{Who: who, Reason: reason, Now: got.seers.Now}
+// deed is a control at work.
+type deed struct {
+	Control
+
+	who       iam.Actor
+	reason    string
+	requestID string
+}
+
+// on decides about a node as it is, and gives it as it becomes; nil says that there was nothing to do.
+func (d deed) on(before *Node, seers iam.Seers) (after *Node, entry *events.Entry, guests []string, err error) {
+	after = before.Clone()
+	fact, err := d.Decide(after, Act{Who: d.who, Reason: d.reason, Now: seers.Now, Began: seers.Began})
+	if err != nil || fact == nil {
+		return nil, nil, nil, err
+	}
+	moved := Moved(before, after)
+	if !d.Axes.Has(moved) {
+		return nil, nil, nil, fmt.Errorf("the control %s moved %s, of which only %s are its own", d.Name, moved, d.Axes)
+	}
+	if moved&versioned != 0 {
+		after.Version++
+		after.ChangedBy, after.ChangedAt = d.who.Name, seers.Now
+	}
+	reason := fact.Reason
+	if reason == "" {
+		reason = d.reason
+	}
+	return after, &events.Entry{
+		Type: fact.Type, TenantID: after.TenantID, NodeID: after.ID, Actor: d.who.Name, Reason: reason, RequestID: d.requestID, Data: fact.Data,
+	}, fact.Guests, nil
+}
+
+// apply decides, saves and appends for nodes that are locked. It gives those that changed, as the deed itself left them, and how many events of what came
+// next follow on the last deed's.
+func apply(ctx context.Context, tx *db.Tx, got locked, d deed, next ...Next) (changed []*Node, later int, err error) {
 	var changes []change
-	var facts []*Fact
+	var entries []events.Entry
+	add := func(e *events.Entry, guests []string) {
+		e.Audience = got.seers.Audiences[e.NodeID].With(guests)
+		entries = append(entries, *e)
+	}
 	for _, before := range got.nodes {
-		after := before.Clone()
-		fact, err := c.Decide(after, act)
+		after, entry, guests, err := d.on(before, got.seers)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		if fact == nil {
+		if after == nil {
 			continue
 		}
-		moved := Moved(before, after)
-		if !c.Axes.Has(moved) {
-			return nil, fmt.Errorf("the control %s moved %s, of which only %s are its own", c.Name, moved, c.Axes)
+		add(entry, guests)
+		changed, later = append(changed, after), 0
+		for _, n := range next {
+			last, entry, guests, err := deed{Control: n.Control, who: n.Who}.on(after, got.seers)
+			if err != nil {
+				return nil, 0, err
+			}
+			if last == nil {
+				break
+			}
+			add(entry, guests)
+			after = last
+			later++
 		}
-		if moved&versioned != 0 {
-			after.Version++
-			after.ChangedBy, after.ChangedAt = who.Name, act.Now
-		}
-		changes, facts = append(changes, change{before, after}), append(facts, fact)
+		changes = append(changes, change{before, after})
 	}
 	if len(changes) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err := save(tx, changes); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	changed := make([]*Node, len(changes))
-	for i, ch := range changes {
-		n, f := ch.after, facts[i]
-		if c.Follow != nil {
-			if err := c.Follow(ctx, tx, n); err != nil {
-				return nil, err
-			}
+	for _, ch := range changes {
+		if d.Follow == nil {
+			break
 		}
-		eventReason := f.Reason
-		if eventReason == "" {
-			eventReason = reason
+		if err := d.Follow(ctx, tx, ch.after); err != nil {
+			return nil, 0, err
 		}
-		err := events.Append(tx, events.Entry{
-			Type: f.Type, TenantID: n.TenantID, NodeID: n.ID, Actor: who.Name, Reason: eventReason, RequestID: requestID, Data: f.Data,
-			Audience: got.seers.Audiences[n.ID].With(f.Guests),
-		})
-		if err != nil {
-			return nil, err
-		}
-		changed[i] = n
 	}
-	return changed, nil
+	for _, e := range entries {
+		if err := events.Append(tx, e); err != nil {
+			return nil, 0, err
+		}
+	}
+	return changed, later, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
@@ -64,17 +66,41 @@ type Locked struct {
 	Now      time.Time
 }
 
+// Locks are nodes whose rows the transaction holds.
+type Locks struct {
+	// Nodes are those that are there and not deleted, by id.
+	Nodes map[string]Locked
+
+	seers iam.Seers
+}
+
+// ChangeTx has a controller change one of the nodes, with its event, and gives how many changed: a node that is not held stays as it is.
+func (l Locks) ChangeTx(ctx context.Context, tx *db.Tx, nodeID string, who iam.Actor, c Control) (int, error) {
+	n, held := l.Nodes[nodeID]
+	if !held {
+		return 0, nil
+	}
+	changed, _, err := apply(ctx, tx, locked{nodes: []*Node{n.Node}, seers: l.seers}, deed{Control: c, who: who})
+	return len(changed), err
+}
+
 // LockTx locks nodes in the order of their ids and loads them: for verbs that do not change the node but must not race with what does, like a
 // booking with a drain. A node that is absent or deleted is not in the answer.
 func LockTx(ctx context.Context, tx *db.Tx, ids ...string) (map[string]Locked, error) {
-	got, err := lock(ctx, tx, ids, false, AllParts, nil)
+	got, err := LockAndReadTx(ctx, tx, ids, AllParts, nil)
+	return got.Nodes, err
+}
+
+// LockAndReadTx is LockTx for what reads only those parts of the nodes, with statements of the caller's, which run in the same round trip after the locks were got.
+func LockAndReadTx(ctx context.Context, tx *db.Tx, ids []string, parts Parts, more func(*pgx.Batch)) (Locks, error) {
+	got, err := lock(ctx, tx, ids, false, parts, more)
 	if err != nil {
-		return nil, err
+		return Locks{}, err
 	}
-	out := make(map[string]Locked, len(got.nodes))
+	out := Locks{Nodes: make(map[string]Locked, len(got.nodes)), seers: got.seers}
 	for _, n := range got.nodes {
 		if n.DeletedAt == nil {
-			out[n.ID] = Locked{Node: n, Audience: got.seers.Audiences[n.ID], Now: got.seers.Now}
+			out.Nodes[n.ID] = Locked{Node: n, Audience: got.seers.Audiences[n.ID], Now: got.seers.Now}
 		}
 	}
 	return out, nil

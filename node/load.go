@@ -116,8 +116,8 @@ func (l *locked) find(id string) *Node {
 	return l.byID[id]
 }
 
-// queueLock adds the lock of nodes to a batch, and what is read of them. With skip, those that others hold are left out.
-func (l *locked) queueLock(b *pgx.Batch, ids []string, skip bool, parts Parts) {
+// queueLock adds the lock of nodes to a batch. With skip, those that others hold are left out.
+func (l *locked) queueLock(b *pgx.Batch, ids []string, skip bool) {
 	statement := lockByID
 	if skip {
 		statement = lockFreeByID
@@ -126,7 +126,6 @@ func (l *locked) queueLock(b *pgx.Batch, ids []string, skip bool, parts Parts) {
 		l.nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
 		return err
 	})
-	l.queueParts(b, ids, parts)
 }
 
 // queueLockFor adds the lock of one node for a caller. Its answer is given before anything else that the batch read is looked at; a caller who does not
@@ -197,18 +196,19 @@ func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
 	}
 }
 
-// lock locks and loads nodes in one round trip, in the order of their ids. more, if there is one, adds reads whose results are taken by their own
-// functions.
+// lock locks and loads nodes in one round trip, in the order of their ids. more, if there is one, adds statements that run right after the locks were
+// got, before the act's time is read; their results are taken by their own functions.
 func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool, parts Parts, more func(*pgx.Batch)) (locked, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return locked{}, err
 	}
 	var got locked
 	b := &pgx.Batch{}
-	got.queueLock(b, ids, skip, parts)
+	got.queueLock(b, ids, skip)
 	if more != nil {
 		more(b)
 	}
+	got.queueParts(b, ids, parts)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return locked{}, fmt.Errorf("lock the node: %w", err)
 	}

@@ -129,7 +129,11 @@ func sendReasons(tx *db.Tx, changes []change) {
 			}
 		}
 	}
-	if len(gone) > 0 {
+	switch len(gone) {
+	case 0:
+	case 1: // without arrays PostgreSQL plans it once, which is most of the cost
+		tx.Send(`delete from node_reasons where node_id = $1 and reason = $2`, goneNodes[0], gone[0])
+	default:
 		tx.Send(`delete from node_reasons r using unnest($1::text[], $2::text[]) as x(node_id, reason)
 			where r.node_id = x.node_id and r.reason = x.reason`, goneNodes, gone)
 	}
@@ -175,8 +179,10 @@ func sendDrains(tx *db.Tx, changes []change) {
 			continue
 		}
 		if c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID {
-			tx.Send(`insert into node_drains (id, node_id, state, reason, by, started_at, deadline) values ($1, $2, $3, nullif($4, ''), $5, $6, $7)`,
-				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt, d.Deadline)
+			tx.Send(`
+				insert into node_drains (id, node_id, state, reason, by, started_at, deadline, ended_at, ended_by, cause, confirmed_by_node)
+				values ($1, $2, $3, nullif($4, ''), $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11)`,
+				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt, d.Deadline, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
 			continue
 		}
 		tx.Send(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,

@@ -72,9 +72,8 @@ func (b *Bookings) TurnIntervals(ctx context.Context) (Turned, error) {
 		}
 		over := map[string]node.Locked{}
 		for _, a := range ended {
-			if err := withdrawTx(ctx, tx, a.TenantID, a.NodeID); err != nil {
-				return err
-			}
+			sql, args := withdrawal(a.TenantID, a.NodeID)
+			tx.Send(sql, args...)
 			if n, ok := nodes[a.NodeID]; ok {
 				over[a.NodeID] = n
 			}

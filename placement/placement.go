@@ -137,8 +137,10 @@ type Outcome struct {
 	Reservation Reservation
 	Changed     bool
 	Cursor      events.Cursor
-	// Woken are the nodes whose drains may be over now; the caller looks at them after it has answered.
+	// Woken are the nodes whose drains a job was sent to look at.
 	Woken []string
+
+	after int // events of the same commit that follow the change's own
 }
 
 // MaxSeconds bounds an interval: ten years.
@@ -320,19 +322,18 @@ func collectOne(rows pgx.Rows, tenant, reservationID string) (Reservation, error
 	return r, nil
 }
 
-// lockReservation locks a reservation, and reads what it holds after the lock was got, in one round trip.
-func lockReservation(ctx context.Context, tx *db.Tx, tenant, reservationID string) (r Reservation, held []Allocation, err error) {
-	b := &pgx.Batch{}
-	b.Queue(oneSQL+"for no key update", reservationID, tenant).Query(func(rows pgx.Rows) error {
-		r, err = collectOne(rows, tenant, reservationID)
+// holding is an allocation that is live, on its node.
+type holding struct{ ID, NodeID string }
+
+// queueLock locks a reservation, and reads what it holds after the lock was got.
+func queueLock(b *pgx.Batch, tenant, reservationID string, r *Reservation, held *[]holding) {
+	b.Queue(oneSQL+"for no key update", reservationID, tenant).Query(func(rows pgx.Rows) (err error) {
+		*r, err = collectOne(rows, tenant, reservationID)
 		return err
 	})
-	b.Queue(byReservationSQL, []string{reservationID}).Query(func(rows pgx.Rows) error {
-		held, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Allocation])
-		return err
-	})
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return Reservation{}, nil, fmt.Errorf("lock the reservation: %w", err)
-	}
-	return r, held, nil
+	b.Queue("select a.id, a.node_id from allocations a where a.reservation_id = $1 and "+liveCondition+" order by a.id", reservationID).
+		Query(func(rows pgx.Rows) (err error) {
+			*held, err = pgx.CollectRows(rows, pgx.RowToStructByPos[holding])
+			return err
+		})
 }

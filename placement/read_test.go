@@ -92,7 +92,7 @@ func (b *bundle) book(tenant, nodeID string, lasts time.Duration) (placement.Res
 
 func (b *bundle) release(r placement.Reservation) {
 	b.Helper()
-	_, err := b.bookings.Release(b.Context(), placement.Release{Who: system, TenantID: r.TenantID, ReservationID: r.ID})
+	_, err := b.bookings.Release(b.Context(), placement.Release{Who: system, TenantID: r.TenantID, ReservationID: r.ID}, nil)
 	require.NoError(b, err)
 }
 

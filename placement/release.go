@@ -2,9 +2,9 @@ package placement
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/events"
@@ -22,8 +22,15 @@ type Release struct {
 	RequestID     string
 }
 
-// Release ends a reservation with all that it holds, and wakes the drains that waited for it. A released or ended one is left as it is.
-func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
+// Follow is what follows on a node in the transaction that let go of it. It gives how many events it wrote.
+type Follow func(ctx context.Context, tx *db.Tx, held node.Locks) (int, error)
+
+// Following adds to the batch that locks a node, and lets go of it, what it needs to know for what follows.
+type Following func(b *pgx.Batch, nodeID string) Follow
+
+// Release ends a reservation with all that it holds, and then does what follows on each of its nodes; with nothing to follow it wakes the drains that may
+// have waited for it. A released or ended one is left as it is.
+func (b *Bookings) Release(ctx context.Context, rel Release, follow Following) (Outcome, error) {
 	if err := id.Tenant("tenantId", rel.TenantID); err != nil {
 		return Outcome{}, err
 	}
@@ -37,57 +44,69 @@ func (b *Bookings) Release(ctx context.Context, rel Release) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := b.Authority.OnTenant(ctx, b.DB.Pool(), rel.Who, iam.ReservationsEnd, rel.TenantID); err != nil {
-		return Outcome{}, err
-	}
 	var out Outcome
-	did, err := request.Once(ctx, b.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
-		out = Outcome{}
-		if err := tx.Locks(db.LockReservation); err != nil {
-			return iam.Answer{}, err
-		}
-		r, allocations, err := lockReservation(ctx, tx, rel.TenantID, rel.ReservationID)
-		if err != nil {
-			return iam.Answer{}, err
-		}
-		out.Reservation = r
-		if r.State() != Active {
-			return iam.Answer{Made: []string{r.ID}}, nil
-		}
-		return iam.Answer{Changed: true, Made: []string{r.ID}}, b.releaseTx(ctx, tx, rel, allocations, &out)
-	}, again(rel.TenantID, &out))
+	var held []holding
+	did, err := request.Perform(ctx, b.DB, iam.Steps{
+		First: func(tx *db.Tx, batch *pgx.Batch) error {
+			out = Outcome{}
+			if err := tx.Locks(db.LockReservation); err != nil {
+				return err
+			}
+			b.Authority.QueueOnTenant(batch, rel.Who, iam.ReservationsEnd, rel.TenantID)
+			queueLock(batch, rel.TenantID, rel.ReservationID, &out.Reservation, &held)
+			return nil
+		},
+		Act: func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
+			done := iam.Answer{Made: []string{rel.ReservationID}}
+			if out.Reservation.State() != Active {
+				return done, nil
+			}
+			done.Changed = true
+			err := b.releaseTx(ctx, tx, rel, held, follow, &out)
+			done.After = out.after
+			return done, err
+		},
+		Again: again(rel.TenantID, &out),
+	})
 	return out.with(did, err)
 }
 
-func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, allocations []Allocation, out *Outcome) error {
+// releaseSQL lets go of the allocations, all by one clock.
+const releaseSQL = `
+	with clock as (select clock_timestamp() as now), gone as (
+		update allocations a set released_at = clock.now from clock where a.reservation_id = $1 and ` + liveCondition + `)
+	update reservations set released_at = clock.now, released_by = $2 from clock where id = $1 returning released_at`
+
+func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, holdings []holding, follow Following, out *Outcome) error {
 	var nodeIDs, allocationIDs []string
-	for _, a := range allocations {
-		if a.Live() {
-			nodeIDs, allocationIDs = append(nodeIDs, a.NodeID), append(allocationIDs, a.ID)
-		}
+	for _, h := range holdings {
+		nodeIDs, allocationIDs = append(nodeIDs, h.NodeID), append(allocationIDs, h.ID)
 	}
 	slices.Sort(nodeIDs)
 	nodeIDs = slices.Compact(nodeIDs)
-	nodes, err := node.LockTx(ctx, tx, nodeIDs...)
+	var follows []Follow
+	// The reservation's lock keeps its allocations as they were read.
+	held, err := node.LockAndReadTx(ctx, tx, nodeIDs, node.AllParts&^node.PartLabels, func(batch *pgx.Batch) {
+		batch.Queue(releaseSQL, rel.ReservationID, rel.Who.Name).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&out.Reservation.ReleasedAt)
+		})
+		for _, nodeID := range nodeIDs {
+			// What follows is told to who still sees the node.
+			sql, args := withdrawal(rel.TenantID, nodeID)
+			batch.Queue(sql, args...)
+			if follow != nil {
+				follows = append(follows, follow(batch, nodeID))
+			}
+		}
+	})
 	if err != nil {
 		return err
 	}
 	if err := tx.Locks(db.LockNodePart); err != nil {
 		return err
 	}
-	// The reservation's lock keeps its allocations as they were read; what is written goes along with the final batch, all by one clock.
-	var now time.Time
-	for _, n := range nodes {
-		now = n.Now
-	}
-	if now.IsZero() { // it holds nothing, or what it held is on nodes that are deleted
-		if err := tx.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
-			return fmt.Errorf("release: %w", err)
-		}
-	}
-	out.Reservation.ReleasedAt, out.Reservation.ReleasedBy = &now, node.Text(rel.Who.Name)
-	tx.Send(`update allocations set released_at = $2 where id = any($1)`, allocationIDs, now)
-	tx.Send(`update reservations set released_at = $2, released_by = $3 where id = $1`, rel.ReservationID, now, rel.Who.Name)
+	nodes := held.Nodes
+	out.Reservation.ReleasedBy = node.Text(rel.Who.Name)
 	for _, nodeID := range nodeIDs {
 		owner := rel.TenantID // of a deleted node nobody else is told
 		n, found := nodes[nodeID]
@@ -102,27 +121,23 @@ func (b *Bookings) releaseTx(ctx context.Context, tx *db.Tx, rel Release, alloca
 		if err != nil {
 			return err
 		}
-		if found && owner == rel.TenantID {
-			continue // its sight does not come from what it holds
-		}
-		if err := withdrawTx(ctx, tx, rel.TenantID, nodeID); err != nil {
+	}
+	if follow == nil {
+		out.Woken, err = b.wakeTx(tx, nodes)
+		return err
+	}
+	for _, next := range follows {
+		wrote, err := next(ctx, tx, held)
+		if err != nil {
 			return err
 		}
+		out.after += wrote
 	}
-	out.Woken, err = b.wakeTx(tx, nodes)
-	return err
+	return nil
 }
 
-// withdrawTx ends the sight that an allocation gave, when the tenant holds no live one on the node any more.
-func withdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string) error {
-	var holds bool
-	err := tx.QueryRow(ctx, `select exists (select from allocations a where a.node_id = $1 and a.tenant_id = $2 and `+liveCondition+`)`,
-		nodeID, tenant).Scan(&holds)
-	if err != nil {
-		return fmt.Errorf("read what the tenant holds: %w", err)
-	}
-	if holds {
-		return nil
-	}
-	return iam.WithdrawTx(ctx, tx, tenant, nodeID, iam.Allocated)
+// withdrawal is the statement that ends the sight that an allocation gave, unless the tenant holds another live one on the node. The owner's sight comes
+// from elsewhere and stays.
+func withdrawal(tenant, nodeID string) (sql string, args []any) {
+	return iam.Withdrawal(tenant, nodeID, iam.Allocated, `select from allocations a where a.tenant_id = $1 and a.node_id = $2 and `+liveCondition)
 }

@@ -50,14 +50,6 @@ func (b *background) run(ctx context.Context, name string, fn func(ctx context.C
 	})
 }
 
-// unless gives run, or what does nothing where the jobs are to do it.
-func (b *background) unless(byJob bool) func(context.Context, string, func(context.Context) error) {
-	if byJob {
-		return func(context.Context, string, func(context.Context) error) {}
-	}
-	return b.run
-}
-
 // wait ends when all that runs has ended; from its beginning on nothing more begins.
 func (b *background) wait() {
 	b.mu.Lock()

@@ -288,7 +288,7 @@ func (s *settings) assemble(ctx context.Context, d *db.DB, log *slog.Logger) (*r
 	r := &rooms{
 		db: d, authority: authority, nodes: nodes,
 		log:      events.NewLog(d, events.Options{Log: log.With("part", "events")}),
-		controls: &controls.Controls{Nodes: nodes, Log: log.With("part", "controls")},
+		controls: &controls.Controls{Nodes: nodes, DrainsByJob: s.drainsByJob, Log: log.With("part", "controls")},
 		bookings: &placement.Bookings{DB: d, Authority: authority},
 		pki:      &pki.Store{DB: d, Authority: authority, Nodes: nodes, Log: log.With("part", "pki")},
 	}
@@ -318,7 +318,7 @@ func (s *settings) api(ctx context.Context, g *errgroup.Group, r *rooms, o *ops,
 	var sockets sync.WaitGroup
 	handler := graph.Handler(&graph.API{
 		DB: r.db, Log: r.log, Authority: r.authority, Issuer: issuer, Nodes: r.nodes, Controls: r.controls, Bookings: r.bookings, PKI: r.pki,
-		GatewayAddress: s.gatewayListen, Later: later.unless(s.drainsByJob), Slog: log.With("part", "api"),
+		GatewayAddress: s.gatewayListen, Later: later.run, Slog: log.With("part", "api"),
 	}, graph.Options{
 		Hosts: hosts, Secure: strings.HasPrefix(s.publicURL, "https://"), Console: console.Handler(), Jobs: pages, Stopping: ctx,
 		Ready: o.ready.check, Metrics: o.metrics.handler(), Meter: o.metrics, Sockets: &sockets,

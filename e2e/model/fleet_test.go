@@ -211,14 +211,12 @@ func (f *fleet) call(ctx context.Context, s *step) (answer, error) {
 			}
 			out, err = f.bookings.Create(ctx, b)
 		} else {
-			out, err = f.bookings.Release(ctx, placement.Release{Who: who, TenantID: c.Tenant, ReservationID: c.Reservation, Reason: c.Reason, RequestID: c.Request})
+			out, err = f.controls.Release(ctx, placement.Release{Who: who, TenantID: c.Tenant, ReservationID: c.Reservation, Reason: c.Reason, RequestID: c.Request})
 		}
 		done = node.Changed{Changed: out.Changed, Cursor: out.Cursor}
 		s.reservation = out.Reservation.ID
 	case "look":
 		_, err = f.controls.LookAtDrain(ctx, c.Node)
-	case "end":
-		err = f.controls.EndDrain(ctx, c.Node)
 	case "accept":
 		err = f.controls.LookAtAcceptance(ctx, c.Node, c.Run)
 	case "turn":

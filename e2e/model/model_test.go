@@ -104,16 +104,12 @@ func (h *hall) step(ctx context.Context, c call) (step, error) {
 	return s, nil
 }
 
-// after does what the API does after its answer: it looks at the drain, or at acceptance.
+// after does what the API does after its answer: it looks at acceptance.
 func (h *hall) after(ctx context.Context, s step) error {
-	var err error
-	switch {
-	case !s.got.Changed:
-	case s.call.Verb == "drain" || s.call.Verb == "release":
-		_, err = h.step(ctx, call{Verb: "end", Node: s.call.Node})
-	case s.call.Verb == "adopt":
-		_, err = h.step(ctx, call{Verb: "accept", Node: s.call.Node, Run: s.run})
+	if s.call.Verb != "adopt" || !s.got.Changed {
+		return nil
 	}
+	_, err := h.step(ctx, call{Verb: "accept", Node: s.call.Node, Run: s.run})
 	return err
 }
 

@@ -89,9 +89,6 @@ func (h *hall) spell(ctx context.Context, key string, word []string) error {
 			}
 		}
 		done, err := h.step(ctx, c)
-		if err == nil && verb == "look" {
-			_, err = h.step(ctx, call{Verb: "end", Node: s.node})
-		}
 		if err == nil && verb == "look" && run != "" {
 			_, err = h.step(ctx, call{Verb: "accept", Node: s.node, Run: run})
 		}
