@@ -34,6 +34,7 @@ type plant struct {
 	db       *db.DB
 	bookings *placement.Bookings
 	pki      string
+	flags []string // of the processes besides
 }
 
 func newPlant(t *testing.T, d *db.DB) *plant {
@@ -67,8 +68,10 @@ func (p *plant) run(databaseURL, listen string, roles ...string) *process {
 	require.NoError(p, os.Chmod(filepath.Join(dir, "pki"), 0o700))
 	require.NoError(p, os.Chmod(filepath.Join(dir, "pki", signingKeyFile), 0o600))
 	r := &process{plant: p, url: "http://" + listen, ended: make(chan struct{})}
-	r.cmd = exec.Command(os.Args[0], "serve", "--data-dir", dir, "--listen", listen, "--gateway-listen", "127.0.0.1:0", "--database-url", databaseURL,
-		"--roles", strings.Join(roles, ","), "--shutdown-delay", "0s")
+	r.cmd = exec.Command(os.Args[0], append([]string{
+		"serve", "--data-dir", dir, "--listen", listen, "--gateway-listen", "127.0.0.1:0", "--database-url", databaseURL,
+		"--roles", strings.Join(roles, ","), "--shutdown-delay", "0s",
+	}, p.flags...)...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1")
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	require.NoError(p, r.cmd.Start())
