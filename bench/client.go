@@ -149,7 +149,7 @@ func (r *rig) call(ctx context.Context, query string, variables map[string]any, 
 }
 
 // until gives the time from sending an operation until the node's event is there; then it reads the operation's answer.
-func (r *rig) until(ctx context.Context, events <-chan string, nodeID, query string, variables map[string]any) (time.Duration, error) {
+func (r *rig) until(ctx context.Context, events *watcher, nodeID, query string, variables map[string]any) (time.Duration, error) {
 	request, err := r.request(query, variables)
 	if err != nil {
 		return 0, err
@@ -159,7 +159,7 @@ func (r *rig) until(ctx context.Context, events <-chan string, nodeID, query str
 	if err != nil {
 		return 0, err
 	}
-	missed := await(ctx, events, nodeID)
+	missed := events.await(nodeID)
 	took := time.Since(began)
 	return took, errors.Join(missed, a.answer(nil))
 }

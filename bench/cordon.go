@@ -50,11 +50,11 @@ func cordon(ctx context.Context, r *rig, s size) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, end, err := r.subscribe(ctx, "node.cordoned", "node.uncordoned")
+	seen, err := r.watch(ctx, "node.cordoned", "node.uncordoned")
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer seen.close()
 	on := false
 	work := func(ctx context.Context) (time.Duration, error) {
 		on = !on

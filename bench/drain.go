@@ -9,7 +9,7 @@ import (
 // node, and from the last release.
 type drains struct {
 	rig    *rig
-	seen   <-chan string
+	seen   *watcher
 	nodeID string
 }
 
@@ -56,11 +56,11 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, end, err := r.subscribe(ctx, "node.drained")
+	seen, err := r.watch(ctx, "node.drained")
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer seen.close()
 	d := drains{r, seen, ids[0]}
 	first, err := pairs(ctx, "drain-empty", s.rounds, median, side{r.cpu, r.dbCPU, timed(s.each, d.empty)}, r.bareOne(s.each, ids[1]))
 	if err != nil {
@@ -88,11 +88,11 @@ func drainJob(ctx context.Context, r *rig, s size) (_ []Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, end, err := r.subscribe(ctx, "node.drained")
+	seen, err := r.watch(ctx, "node.drained")
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer seen.close()
 	d, turn := drains{r, seen, ids[0]}, 0
 	work := func(ctx context.Context) (time.Duration, error) {
 		if turn++; turn%2 == 0 {

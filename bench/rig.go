@@ -236,14 +236,19 @@ func (r *rig) follow(ctx context.Context, client *http.Client, after string, typ
 	if err := wsjson.Read(ctx, conn, &m); err != nil || m.Type != "connection_ack" {
 		return nil, fmt.Errorf("no connection_ack but %s: %w", m.Type, err)
 	}
-	payload, err := json.Marshal(map[string]any{
-		"query":     "subscription($t: ID!, $types: [String!], $after: Cursor) { nodeEvents(tenantId: $t, types: $types, after: $after) { nodeId type } }",
-		"variables": map[string]any{"t": tenant, "types": types, "after": after},
-	})
+	payload, err := subscription(after, types)
 	if err != nil {
 		return nil, err
 	}
 	return conn, wsjson.Write(ctx, conn, message{ID: "1", Type: "subscribe", Payload: payload})
+}
+
+// subscription is the payload that follows the events of those types.
+func subscription(after string, types []string) (json.RawMessage, error) {
+	return json.Marshal(map[string]any{
+		"query":     "subscription($t: ID!, $types: [String!], $after: Cursor) { nodeEvents(tenantId: $t, types: $types, after: $after) { nodeId type } }",
+		"variables": map[string]any{"t": tenant, "types": types, "after": after},
+	})
 }
 
 // subscribe follows the events of those types and gives the node id of each.
