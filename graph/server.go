@@ -130,6 +130,7 @@ func operations(stopping context.Context, open *sync.WaitGroup, a *API, seen *ob
 	h.AroundOperations(seen.operation)
 	h.AroundOperations(endings(presenter))
 	h.AroundOperations(fewSubscriptions(presenter))
+	h.AroundOperations(admission(presenter))
 	h.AroundOperations(inTurn(newTurns()))
 	return h
 }

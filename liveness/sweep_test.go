@@ -167,7 +167,7 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, 1, w.told("node.reconnected"))
 	})
 
-	t.Run("A3 A5 given up and taken back: unreachable comes and goes, and a taint of that name, cordon, maintenance, labels and what is booked stay", func(t *testing.T) {
+	t.Run("A5 A3 given up and taken back: unreachable comes and goes, and a taint of that name, cordon, maintenance, labels and what is booked stay", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.begin("gw_other")
