@@ -58,7 +58,7 @@ func (c *Controls) All() []node.Control {
 		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
 		drainControl(Draining{}), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
-		adoptControl(), deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
+		adoptControl(), deleteControl(&holding{}), deleteControl(&holding{held: placement.Held{Live: 1}}),
 	}
 }
 
@@ -86,7 +86,7 @@ func offered(live int) []struct {
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},
 		{adoptControl(), ""},
-		{deleteControl(nil, &holding{held: placement.Held{Live: live}}), "the node is deleted already"},
+		{deleteControl(&holding{held: placement.Held{Live: live}}), "the node is deleted already"},
 	}
 }
 

@@ -63,6 +63,8 @@ type Control struct {
 	Axes Axes
 	// Blind are the parts of the node that the decision neither looks at nor moves; they need not be read for it.
 	Blind Parts
+	// Read, if there is one, adds what else the decision needs to the batch that locks the node: it is read after the lock was got. It is for [Store.Change].
+	Read func(b *pgx.Batch, nodeID string)
 	// Decide is the rule.
 	Decide Decide
 	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
@@ -114,7 +116,7 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	if err := e.Check(); err != nil {
 		return Changed{}, err
 	}
-	request, err := iam.NewRequest(e.Who, e.RequestID, "node."+c.Name, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
+	request, err := e.Request(c.Name)
 	if err != nil {
 		return Changed{}, err
 	}
@@ -126,11 +128,15 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control) (Changed, error) 
 	did, err := request.Perform(ctx, s.DB, iam.Steps{
 		First: func(tx *db.Tx, b *pgx.Batch) error {
 			got = locked{}
-			return s.first(tx, b, &got, question, e.NodeID, AllParts&^(c.Blind&e.Unshown), func() (err error) {
+			err := s.first(tx, b, &got, question, e.NodeID, AllParts&^(c.Blind&e.Unshown), func() (err error) {
 				sight, err = question.Answer()
 				answered = !errors.Is(err, iam.ErrUnseen)
 				return err
 			})
+			if c.Read != nil {
+				c.Read(b, e.NodeID)
+			}
+			return err
 		},
 		Act: func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
 			if err := got.live(e.NodeID); err != nil {
@@ -206,6 +212,11 @@ func (e Edit) Check() error {
 		return fault.Invalid("version", "must be at least 1, as a node's version is", 0)
 	}
 	return CheckReason(e.Reason)
+}
+
+// Request ties the call's request id to the control and its input.
+func (e Edit) Request(control string) (iam.Request, error) {
+	return iam.NewRequest(e.Who, e.RequestID, "node."+control, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
 }
 
 // CheckVersion is CONFLICT when the node changed since the version that the call names.
