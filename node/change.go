@@ -278,7 +278,7 @@ func apply(ctx context.Context, tx *db.Tx, got locked, c Control, who iam.Actor,
 			after.Version++
 			after.ChangedBy, after.ChangedAt = who.Name, act.Now
 		}
-		changes, facts = append(changes, change{before, after}), append(facts, fact)
+		changes, facts = append(changes, change{before, after, moved}), append(facts, fact)
 	}
 	if len(changes) == 0 {
 		return nil, nil
