@@ -56,7 +56,7 @@ func (c *Controls) Drain(ctx context.Context, e node.Edit, how Draining) (node.C
 		return c.Nodes.Change(ctx, e, drainControl(how, nil))
 	}
 	var seen emptiness
-	return c.Nodes.Change(ctx, e, drainControl(how, &seen), drainedNext(e.NodeID, &seen))
+	return c.Nodes.Change(ctx, e, drainControl(how, &seen), drainedNext(&seen))
 }
 
 // All gives every control, for tests that hold for all of them: a new control joins by standing here.
@@ -65,7 +65,7 @@ func (c *Controls) All() []node.Control {
 		cordonControl(Cordoning{}), cordonControl(Cordoning{Update: true}), uncordonControl(Uncordoning{}), uncordonControl(Uncordoning{IfBy: "x"}),
 		drainControl(Draining{}, nil), drainedControl(&emptiness{}), taintControl(Taints{Add: []string{"new", "dedicated=other"}, Remove: []string{"rma", "unreachable"}}),
 		labelControl(Labels{Set: map[string]string{"new": "1", "rack": "b8"}, Remove: []string{"cpu.arch"}}),
-		adoptControl(), deleteControl(nil, &holding{}), deleteControl(nil, &holding{held: placement.Held{Live: 1}}),
+		adoptControl(), deleteControl(&holding{}), deleteControl(&holding{held: placement.Held{Live: 1}}),
 	}
 }
 
@@ -93,7 +93,7 @@ func offered(live int) []struct {
 		{taintControl(Taints{Add: []string{""}}), ""},
 		{labelControl(Labels{Set: map[string]string{"": ""}}), ""},
 		{adoptControl(), ""},
-		{deleteControl(nil, &holding{held: placement.Held{Live: live}}), "the node is deleted already"},
+		{deleteControl(&holding{held: placement.Held{Live: live}}), "the node is deleted already"},
 	}
 }
 

@@ -1,7 +1,6 @@
 package controls_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/better-compute/better-compute/controls"
-	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/fault"
@@ -66,7 +64,7 @@ func TestDeleteRules(t *testing.T) {
 			}
 			require.Equal(t, fault.InvalidState, fault.CodeOf(err))
 			d := fault.From(err).Details
-			require.Equal(t, []any{string(c.state), c.cordoned}, []any{d["provisionState"], d["cordoned"]})
+			require.Equal(t, []any{c.state, c.cordoned}, []any{d["provisionState"], d["cordoned"]})
 			if c.state == node.Adopted {
 				require.Equal(t, "Cordon the adopted node first (nodes.cordon), then delete it once it holds nothing", err.Error())
 			}
@@ -209,7 +207,7 @@ func TestDelete(t *testing.T) {
 			})
 		}
 		require.NoError(t, g.Wait())
-		require.Positive(t, done.Load())
+		require.EqualValues(t, 1, done.Load())
 		require.Equal(t, 1, b.count(n, "node.deleted"))
 	})
 
@@ -266,62 +264,53 @@ func TestDelete(t *testing.T) {
 		require.Equal(t, first, again)
 	})
 
-	t.Run("I7 a refusal that comes after another did the delete does not free the request id", func(t *testing.T) {
+	t.Run("I7 a retry that comes while the first is under way gets its answer", func(t *testing.T) {
 		t.Parallel()
-		// The call and the job both run the row. The call finds a node that is not cordoned; before it has written that, somebody cordons and the job deletes.
 		b := setup(t)
-		n := b.node()
+		n := b.doomed()
 		e := b.edit(b.alex, n, "")
 		e.RequestID = "req-two"
 		free := b.held(n)
-		var first controls.Deleted
-		var call errgroup.Group
-		call.Go(func() (err error) {
-			first, err = b.controls.Delete(t.Context(), e)
+		var g errgroup.Group
+		outs := make([]controls.Deleted, 3)
+		for i := range outs {
+			g.Go(func() (err error) {
+				outs[i], err = b.controls.Delete(t.Context(), e)
+				return err
+			})
+		}
+		b.waits(len(outs))
+		free()
+		require.NoError(t, g.Wait())
+		for _, out := range outs {
+			require.True(t, out.Deleted)
+			require.Equal(t, outs[0].Cursor, out.Cursor)
+		}
+		require.Equal(t, 1, b.count(n, "node.deleted"))
+	})
+
+	t.Run("A process that dies while it deletes leaves the node as it was, and a retry under the same request id deletes it", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.doomed()
+		e := b.edit(b.alex, n, "")
+		e.RequestID = "req-dies"
+		free := b.held(n)
+		var g errgroup.Group
+		g.Go(func() error {
+			_, err := b.controls.Delete(t.Context(), e)
 			return err
 		})
 		b.waits(1)
-		request, err := b.db.Pool().Begin(t.Context())
-		require.NoError(t, err)
-		_, err = request.Exec(t.Context(), `select from requests where id = 'req-two' for update`)
-		require.NoError(t, err)
+		b.exec(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+		require.Equal(t, fault.Unavailable, fault.CodeOf(g.Wait()))
 		free()
-		b.waits(1)
-		_, err = b.cordon(t.Context(), b.edit(b.alex, n, ""))
+		require.Nil(t, b.get(n).DeletedAt)
+		require.Zero(t, b.count(n, "node.deleted"))
+		done, err := b.controls.Delete(t.Context(), e)
 		require.NoError(t, err)
-		require.NoError(t, b.controls.RunDelete(t.Context(), b.one(`select id from node_deletes`)))
-		require.NoError(t, request.Rollback(t.Context()))
-		require.NoError(t, call.Wait())
-		require.True(t, first.Deleted)
-		again, err := b.controls.Delete(t.Context(), e)
-		require.NoError(t, err)
-		require.Equal(t, first, again)
-	})
-
-	t.Run("A process that dies after the row is written: the job does it, and one that is late refuses", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		ask := func(n, within string) string {
-			deleteID := id.New(id.Delete)
-			b.exec(`insert into node_deletes (id, node_id, by, expires_at) values ($1, $2, 'alex', clock_timestamp() + $3::interval)`, deleteID, n, within)
-			_, err := b.db.Do(t.Context(), func(_ context.Context, tx *db.Tx) error {
-				return placement.SendJob(tx, controls.DeleteJob{DeleteID: deleteID}, controls.QueueDeletes)
-			})
-			require.NoError(t, err)
-			return deleteID
-		}
-		n, late := b.doomed(), b.doomed()
-		lateID := ask(late, "-1 second")
-		ask(n, "10 minutes") // so that a slow machine is no other case
-		b.work()
-		b.eventually(20*time.Second, func() bool { return b.get(n).DeletedAt != nil }, "the job deletes it")
-		b.eventually(20*time.Second, func() bool {
-			return b.one(`select coalesce(outcome, '') from node_deletes where id = $1`, lateID) == "EXPIRED"
-		}, "the job refuses it")
-		require.Nil(t, b.get(late).DeletedAt)
-		done, err := b.controls.Delete(t.Context(), b.edit(b.alex, late, ""))
-		require.NoError(t, err)
-		require.True(t, done.Deleted, "it can be asked for anew")
+		require.True(t, done.Deleted)
+		require.Equal(t, 1, b.count(n, "node.deleted"))
 	})
 
 	t.Run("F2 delete races a booking: one wins, and nothing live is on a tombstone", func(t *testing.T) {

@@ -111,8 +111,8 @@ func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
 }
 
 // drainedNext ends the drain of an empty node in the transaction that begins it.
-func drainedNext(nodeID string, seen *emptiness) node.Next {
-	return node.Next{Who: iam.System(DrainController), Control: drainedControl(seen), Read: func(b *pgx.Batch) { seen.queue(b, nodeID) }}
+func drainedNext(seen *emptiness) node.Next {
+	return node.Next{Who: iam.System(DrainController), Control: drainedControl(seen)}
 }
 
 // Release ends a reservation with all that it holds. A drain that waited for no more than that is over in the same transaction (adr/0041).
@@ -132,7 +132,7 @@ func (c *Controls) Release(ctx context.Context, rel placement.Release) (placemen
 
 func drainedControl(seen *emptiness) node.Control {
 	return node.Control{
-		Name: "drained", Axes: node.AxisDrain, Blind: node.PartLabels,
+		Name: "drained", Axes: node.AxisDrain, Blind: node.PartLabels, Read: seen.queue,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			d := n.Running()
 			if d == nil || seen.held.Live > 0 {

@@ -324,8 +324,11 @@ func (c *Controls) Operations(ctx context.Context, tenant string, active bool, f
 // and whether there are more.
 func (c *Controls) Results(ctx context.Context, operationID string, outcomes []Outcome, beyond, first int) (list []Result, more bool, err error) {
 	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select number, node_id, outcome, coalesce(code, ''), coalesce(message, ''), at from node_operation_results
-		where operation_id = $1 and number > $2 and ($3::text[] is null or outcome = any($3)) order by number limit $4`, operationID, beyond, outcomes, first+1)
+		select b.last - b.count + r.place, r.node_id, coalesce(r.outcome, 'DONE'), coalesce(r.code, ''), coalesce(r.message, ''), b.at
+		from node_operation_batches b join node_operation_parts p using (operation_id, part)
+		cross join unnest(p.node_ids[b.begin + 1:b.begin + b.count], b.outcomes, b.codes, b.messages) with ordinality as r (node_id, outcome, code, message, place)
+		where b.operation_id = $1 and b.last > $2 and b.last - b.count + r.place > $2 and ($3::text[] is null or coalesce(r.outcome, 'DONE') = any($3))
+		order by b.last, r.place limit $4`, operationID, beyond, outcomes, first+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the results: %w", err)
 	}

@@ -236,7 +236,7 @@ func TestOperationRaces(t *testing.T) {
 		_, err = b.controls.Operation(t.Context(), "acme", o.ID)
 		require.Equal(t, fault.NotFound, fault.CodeOf(err))
 		require.Equal(t, controls.OperationRunning, b.operation(waits.ID).State)
-		for table, want := range map[string]int{"node_selections": 20, "node_operations": 1, "node_operation_parts": 1, "node_operation_results": 0, "node_selection_parts": 20} {
+		for table, want := range map[string]int{"node_selections": 20, "node_operations": 1, "node_operation_parts": 1, "node_operation_batches": 0, "node_selection_parts": 20} {
 			var n int
 			require.NoError(t, b.db.Pool().QueryRow(t.Context(), "select count(*) from "+table).Scan(&n))
 			require.Equal(t, want, n, table)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -367,16 +368,15 @@ func queueUpsets(b *pgx.Batch, m Manner, selection string, position int64, logAt
 // save writes the results in the order of the nodes, and how far the operation has come.
 func (s *step) save(tx *db.Tx) error {
 	o := &s.op
-	var numbers []int
-	var nodes, outcomes, codes, messages []string
+	came := 0
 	for _, p := range s.parts {
-		came := 0
+		var results []*Result
 		for _, nodeID := range p.ids {
 			r := s.results[nodeID]
 			if r == nil {
 				break // it found no slot, and so did all after it
 			}
-			came++
+			results = append(results, r)
 			switch r.Outcome {
 			case OutcomeDone:
 				o.Done++
@@ -385,27 +385,36 @@ func (s *step) save(tx *db.Tx) error {
 			case OutcomeRefused:
 				o.Refused++
 			}
-			numbers, nodes, outcomes = append(numbers, o.Done+o.Unchanged+o.Refused), append(nodes, nodeID), append(outcomes, string(r.Outcome))
-			codes, messages = append(codes, string(r.Code)), append(messages, string(r.Message))
 		}
-		if came > 0 {
-			tx.Send(`update node_operation_parts set next = next + $3 where operation_id = $1 and part = $2`, o.ID, p.part, came)
+		if len(results) > 0 {
+			came += len(results)
+			sendResults(tx, o, p.part, results)
 		}
 	}
-	if len(nodes) == 0 {
+	if came == 0 {
 		return s.saveWaiting(tx)
 	}
-	tx.Send(`
-		insert into node_operation_results (operation_id, number, node_id, outcome, code, message, at)
-		select $1, number, node_id, outcome, nullif(code, ''), nullif(message, ''), clock_timestamp()
-		from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[]) as x (number, node_id, outcome, code, message)`,
-		o.ID, numbers, nodes, outcomes, codes, messages)
 	s.over = o.Left() == 0
 	tx.Send(`
 		update node_operations set done = $2, unchanged = $3, refused = $4, waiting = null, looked_at = clock_timestamp(),
 		  state = case when $5 then 'DONE' else state end, ended_at = case when $5 then clock_timestamp() end
 		where id = $1`, o.ID, o.Done, o.Unchanged, o.Refused, s.over)
 	return nil
+}
+
+// sendResults writes what became of the next nodes of a part as one row: which nodes they are stands in the part, and that all is done needs no word.
+func sendResults(tx *db.Tx, o *Operation, part int, results []*Result) {
+	var outcomes, codes, messages []string
+	if slices.ContainsFunc(results, func(r *Result) bool { return r.Outcome != OutcomeDone }) {
+		for _, r := range results {
+			outcomes, codes, messages = append(outcomes, string(r.Outcome)), append(codes, string(r.Code)), append(messages, string(r.Message))
+		}
+	}
+	tx.Send(`
+		with p as (update node_operation_parts set next = next + $4 where operation_id = $1 and part = $2 returning next)
+		insert into node_operation_batches (operation_id, last, part, begin, count, outcomes, codes, messages, at)
+		select $1, $3, $2, next - $4, $4, $5, $6, $7, clock_timestamp() from p`,
+		o.ID, part, o.Done+o.Unchanged+o.Refused, len(results), outcomes, codes, messages)
 }
 
 // saveWaiting says that the operation waits, and now and then that it is looked at.

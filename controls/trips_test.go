@@ -71,4 +71,9 @@ func TestRoundTrips(t *testing.T) {
 		require.True(t, look.Over)
 		return err
 	}), "a look at what is over locks nothing")
+	require.EqualValues(t, 2, of(func() error {
+		done, err := b.controls.Delete(t.Context(), b.edit(b.sam, n, ""))
+		require.True(t, done.Deleted)
+		return err
+	}), "BEGIN, decide, lock, load and what holds the node; the whole list, clock, event and COMMIT")
 }

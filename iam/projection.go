@@ -45,9 +45,14 @@ func Withdrawal(tenant, nodeID string, relation Relation, unless string) (sql st
 
 // SeersSQL selects, by node id ($1, an array), who sees the nodes, and the database's time as it reads. There is one row at least, so that the time is
 // known of nodes that nobody sees. Other rooms put it into a batch of theirs.
-const SeersSQL = `
-	select clock.now, now(), p.node_id, p.tenant_id, p.relation
-	from (select clock_timestamp() as now offset 0) as clock left join node_projection p on p.node_id = any($1)`
+const SeersSQL = seersOf + `(unnest($1::text[]) as asked (id) join node_projection p on p.node_id = asked.id) on true`
+
+// SeersOneSQL is SeersSQL of one node ($1, its id).
+const SeersOneSQL = seersOf + `node_projection p on p.node_id = $1`
+
+// An array of ids is joined, and not looked for by "= any": that would compare each row of the table with each of the ids, once the plan is one for all.
+const seersOf = `
+	select clock.now, now(), p.node_id, p.tenant_id, p.relation from (select clock_timestamp() as now offset 0) as clock left join `
 
 // Seers is what SeersSQL gives.
 type Seers struct {

@@ -188,17 +188,3 @@ func ForgetRequests(ctx context.Context, d *db.DB) (int64, error) {
 	}
 	return tag.RowsAffected(), nil
 }
-
-// FreeRequestTx forgets a request id whose act was refused after its transaction: it can be sent anew.
-func FreeRequestTx(ctx context.Context, tx *db.Tx, principal, requestID string) error {
-	if requestID == "" {
-		return nil
-	}
-	if err := tx.Locks(db.LockRequest); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `delete from requests where principal = $1 and id = $2`, principal, requestID); err != nil {
-		return fmt.Errorf("free the request id: %w", err)
-	}
-	return nil
-}

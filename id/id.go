@@ -23,7 +23,6 @@ const (
 	Command     Kind = "cmd"
 	Event       Kind = "evt"
 	Drain       Kind = "drn"
-	Delete      Kind = "del"
 	Acceptance  Kind = "adp"
 	Certificate Kind = "cert"
 	JoinToken   Kind = "jt"

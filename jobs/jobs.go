@@ -62,7 +62,6 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &drainWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainWakeWorker{controls: p.Controls})
-	river.AddWorker(workers, &deleteWorker{controls: p.Controls})
 	river.AddWorker(workers, &operationWorker{controls: p.Controls})
 	river.AddWorker(workers, &drainSweepWorker{controls: p.Controls})
 	river.AddWorker(workers, &intervalSweepWorker{parts: p})
@@ -88,7 +87,7 @@ func NewRunner(d *db.DB, p Parts, log *slog.Logger) (*Runner, error) {
 		Logger:            quiet(log),
 		PeriodicJobs:      periodic,
 		Queues: map[string]river.QueueConfig{
-			placement.QueueDrains: quick, controls.QueueDeletes: quick, queueMaintenance: {MaxWorkers: 2},
+			placement.QueueDrains: quick, queueMaintenance: {MaxWorkers: 2},
 			controls.QueueOperations: {MaxWorkers: operationsAtOnce, FetchCooldown: fetchCooldown, FetchPollInterval: 100 * time.Millisecond},
 		},
 		Workers: workers,

@@ -16,7 +16,7 @@ import (
 func Oldest(ctx context.Context, q db.Querier) (map[string]time.Duration, error) {
 	oldest := map[string]time.Duration{}
 	for _, kind := range []string{
-		controls.DrainJob{}.Kind(), placement.DrainWake{}.Kind(), controls.DeleteJob{}.Kind(), DrainSweep{}.Kind(), IntervalSweep{}.Kind(), Tidy{}.Kind(),
+		controls.DrainJob{}.Kind(), placement.DrainWake{}.Kind(), controls.OperationJob{}.Kind(), DrainSweep{}.Kind(), IntervalSweep{}.Kind(), Tidy{}.Kind(),
 	} {
 		oldest[kind] = 0
 	}

@@ -13,7 +13,7 @@ func TestOldest(t *testing.T) {
 	b := setup(t)
 	oldest, err := Oldest(t.Context(), b.db.Pool())
 	require.NoError(t, err)
-	require.Equal(t, map[string]time.Duration{"drain": 0, "drain_wake": 0, "node_delete": 0, "drain_sweep": 0, "interval_sweep": 0, "tidy": 0}, oldest)
+	require.Equal(t, map[string]time.Duration{"drain": 0, "drain_wake": 0, "node_operation": 0, "drain_sweep": 0, "interval_sweep": 0, "tidy": 0}, oldest)
 	for _, j := range []struct {
 		kind, state string
 		due         time.Duration

@@ -66,10 +66,20 @@ type Control struct {
 	Axes Axes
 	// Blind are the parts of the node that the decision neither looks at nor moves; they need not be read for it.
 	Blind Parts
+	// Read, if there is one, adds what else the decision needs to the batch that locks the node: it is read after the lock was got. It is for [Store.Change].
+	Read func(b *pgx.Batch, nodeID string)
 	// Decide is the rule.
 	Decide Decide
 	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
 	Follow func(ctx context.Context, tx *db.Tx, n *Node) error
+}
+
+// reads adds the control's reading to others.
+func (c Control) reads(all []func(*pgx.Batch, string)) []func(*pgx.Batch, string) {
+	if c.Read == nil {
+		return all
+	}
+	return append(all, c.Read)
 }
 
 // Next is what a controller does to a node right after a control, in the same transaction and with an event of its own: where nothing has to be waited
@@ -77,8 +87,6 @@ type Control struct {
 type Next struct {
 	Who     iam.Actor
 	Control Control
-	// Read adds what its decision needs to the batch that locks the node: it is read after the lock was got.
-	Read func(b *pgx.Batch)
 }
 
 // Edit is a control's call by somebody.
@@ -129,9 +137,14 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control, next ...Next) (Ch
 	if err := e.Check(); err != nil {
 		return Changed{}, err
 	}
-	request, err := iam.NewRequest(e.Who, e.RequestID, "node."+c.Name, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
+	request, err := e.Request(c.Name)
 	if err != nil {
 		return Changed{}, err
+	}
+	blind, reads := c.Blind, c.reads(nil)
+	for _, n := range next {
+		blind &= n.Control.Blind
+		reads = n.Control.reads(reads)
 	}
 	question := s.Authority.Ask(e.Who, c.Action, e.TenantID, e.NodeID)
 	var got locked
@@ -141,17 +154,13 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control, next ...Next) (Ch
 	did, err := request.Perform(ctx, s.DB, iam.Steps{
 		First: func(tx *db.Tx, b *pgx.Batch) error {
 			got = locked{}
-			blind := c.Blind
-			for _, n := range next {
-				blind &= n.Control.Blind
-			}
 			err := s.first(tx, b, &got, question, e.NodeID, AllParts&^(blind&e.Unshown), func() (err error) {
 				sight, err = question.Answer()
 				answered = !errors.Is(err, iam.ErrUnseen)
 				return err
 			})
-			for _, n := range next {
-				n.Read(b)
+			for _, read := range reads {
+				read(b, e.NodeID)
 			}
 			return err
 		},
@@ -232,6 +241,11 @@ func (e Edit) Check() error {
 	return CheckReason(e.Reason)
 }
 
+// Request ties the call's request id to the control and its input.
+func (e Edit) Request(control string) (iam.Request, error) {
+	return iam.NewRequest(e.Who, e.RequestID, "node."+control, []any{e.TenantID, e.NodeID, e.Version, e.Reason, e.Args})
+}
+
 // CheckVersion is CONFLICT when the node changed since the version that the call names.
 func (e Edit) CheckVersion(n *Node) error {
 	if e.Version == nil || *e.Version == n.Version {
@@ -279,16 +293,23 @@ type deed struct {
 	requestID string
 }
 
-// on decides about a node as it is, and gives it as it becomes; nil says that there was nothing to do.
-func (d deed) on(before *Node, seers iam.Seers) (after *Node, entry *events.Entry, guests []string, err error) {
-	after = before.Clone()
+// done is what a deed did to a node.
+type done struct {
+	after *Node
+	moved Axes
+	entry events.Entry
+}
+
+// on decides about a node as it is; false says that there was nothing to do.
+func (d deed) on(before *Node, seers iam.Seers) (done, bool, error) {
+	after := before.Clone()
 	fact, err := d.Decide(after, Act{Who: d.who, Reason: d.reason, Now: seers.Now, Began: seers.Began})
 	if err != nil || fact == nil {
-		return nil, nil, nil, err
+		return done{}, false, err
 	}
 	moved := Moved(before, after)
 	if !d.Axes.Has(moved) {
-		return nil, nil, nil, fmt.Errorf("the control %s moved %s, of which only %s are its own", d.Name, moved, d.Axes)
+		return done{}, false, fmt.Errorf("the control %s moved %s, of which only %s are its own", d.Name, moved, d.Axes)
 	}
 	if moved&versioned != 0 {
 		after.Version++
@@ -298,9 +319,10 @@ func (d deed) on(before *Node, seers iam.Seers) (after *Node, entry *events.Entr
 	if reason == "" {
 		reason = d.reason
 	}
-	return after, &events.Entry{
+	return done{after, moved, events.Entry{
 		Type: fact.Type, TenantID: after.TenantID, NodeID: after.ID, Actor: d.who.Name, Reason: reason, RequestID: d.requestID, Data: fact.Data,
-	}, fact.Guests, nil
+		Audience: seers.Audiences[after.ID].With(fact.Guests),
+	}}, true, nil
 }
 
 // apply decides, saves and appends for nodes that are locked. It gives those that changed, as the deed itself left them, and how many events of what came
@@ -308,33 +330,30 @@ func (d deed) on(before *Node, seers iam.Seers) (after *Node, entry *events.Entr
 func apply(ctx context.Context, tx *db.Tx, got locked, d deed, next ...Next) (changed []*Node, later int, err error) {
 	var changes []change
 	var entries []events.Entry
-	add := func(e *events.Entry, guests []string) {
-		e.Audience = got.seers.Audiences[e.NodeID].With(guests)
-		entries = append(entries, *e)
-	}
 	for _, before := range got.nodes {
-		after, entry, guests, err := d.on(before, got.seers)
+		did, does, err := d.on(before, got.seers)
 		if err != nil {
 			return nil, 0, err
 		}
-		if after == nil {
+		if !does {
 			continue
 		}
-		add(entry, guests)
-		changed, later = append(changed, after), 0
+		changed, later = append(changed, did.after), 0
+		entries = append(entries, did.entry)
+		whole := change{before, did.after, did.moved}
 		for _, n := range next {
-			last, entry, guests, err := deed{Control: n.Control, who: n.Who}.on(after, got.seers)
+			did, does, err := deed{Control: n.Control, who: n.Who}.on(whole.after, got.seers)
 			if err != nil {
 				return nil, 0, err
 			}
-			if last == nil {
+			if !does {
 				break
 			}
-			add(entry, guests)
-			after = last
+			entries = append(entries, did.entry)
+			whole = change{before, did.after, whole.moved | did.moved}
 			later++
 		}
-		changes = append(changes, change{before, after})
+		changes = append(changes, whole)
 	}
 	if len(changes) == 0 {
 		return nil, 0, nil

@@ -91,7 +91,7 @@ var (
 		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`)
 	labelsByID = lookingFor(`select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`)
 	drainsByID = lookingFor(`select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`)
-	seersByID  = lookingFor(iam.SeersSQL)
+	seersByID  = byID{many: iam.SeersSQL, one: iam.SeersOneSQL}
 )
 
 // lockForSQL locks one node for a caller that sees it, and reads in the same row what the caller may do.
