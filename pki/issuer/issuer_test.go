@@ -9,6 +9,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -75,6 +76,10 @@ func TestSignNode(t *testing.T) {
 	require.Equal(t, node, got)
 	require.Equal(t, int64(7), generation)
 	require.Equal(t, csr.PublicKey, leaf.PublicKey)
+	point, err := csr.PublicKey.(*ecdsa.PublicKey).Bytes()
+	require.NoError(t, err)
+	sum := sha256.Sum256(point)
+	require.Equal(t, sum[:20], leaf.SubjectKeyId)
 	require.Empty(t, leaf.Subject.String())
 	require.False(t, leaf.IsCA)
 	require.Len(t, leaf.Extensions, 7, "key usage, extended usage, basic constraints, two key ids, the name, the generation")
