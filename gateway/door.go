@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,25 @@ type pending struct {
 
 	leave func()
 	asked atomic.Bool // it came as far as a request
+	begun bool        // something was read; only the goroutine that greets reads first
+}
+
+// Read reads from the connection. The first to do so is the goroutine that net/http has just begun for it, and that now shakes hands.
+func (p *pending) Read(b []byte) (int, error) {
+	if !p.begun {
+		p.begun = true
+		roomy()
+	}
+	return p.Conn.Read(b)
+}
+
+// roomy makes the stack of a goroutine that has only begun as large as a handshake and signing need it. Left to itself it grows by and by, and each time
+// all that is under way on it is gone through and copied.
+//
+//go:noinline
+func roomy() {
+	var room [12 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // Close closes the connection and frees its place.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -258,6 +259,8 @@ func write(w http.ResponseWriter, status int, body any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Connection", "close")
+	text = append(text, '\n')
+	h.Set("Content-Length", strconv.Itoa(len(text))) // else it would go in chunks
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a caller that is gone has no use for it
+	_, _ = w.Write(text) // a caller that is gone has no use for it
 }
