@@ -110,16 +110,17 @@ type pending struct {
 
 	leave func()
 	asked atomic.Bool // it came as far as a request
-	begun bool        // something was read; only the goroutine that greets reads first
+	begun bool        // something was read; the goroutine that greets reads first, and alone
 }
 
-// Read reads from the connection. The first to do so is the goroutine that net/http has just begun for it, and that now shakes hands.
+// Read reads from the connection. What comes first begins a handshake, in a goroutine that net/http has begun for it.
 func (p *pending) Read(b []byte) (int, error) {
-	if !p.begun {
+	n, err := p.Conn.Read(b)
+	if !p.begun && n > 0 {
 		p.begun = true
 		roomy()
 	}
-	return p.Conn.Read(b)
+	return n, err
 }
 
 // roomy makes the stack of a goroutine that has only begun as large as a handshake and signing need it. Left to itself it grows by and by, and each time
@@ -127,7 +128,7 @@ func (p *pending) Read(b []byte) (int, error) {
 //
 //go:noinline
 func roomy() {
-	var room [12 << 10]byte
+	var room [20 << 10]byte
 	runtime.KeepAlive(&room)
 }
 

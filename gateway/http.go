@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -85,13 +85,11 @@ func readJoin(w http.ResponseWriter, r *http.Request) (wire.JoinRequest, error) 
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return req, fault.Invalid("Content-Type", "must be application/json", 0)
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, wire.MaxJoinBody))
-	err := d.Decode(&req)
+	var body bytes.Buffer
+	body.Grow(2 << 10) // more than bcd sends, and not what somebody announces
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, wire.MaxJoinBody))
 	if err == nil {
-		// One value and nothing behind it.
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.Join(errTrailing, more)
-		}
+		err = json.Unmarshal(body.Bytes(), &req) // one value and nothing behind it
 	}
 	var long *http.MaxBytesError
 	switch {
@@ -103,8 +101,6 @@ func readJoin(w http.ResponseWriter, r *http.Request) (wire.JoinRequest, error) 
 	}
 	return req, nil
 }
-
-var errTrailing = errors.New("something stands behind the value")
 
 // session judges the certificate, upgrades the connection and lets the session run in a goroutine of its own; this handler returns.
 func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *http.Request) {
