@@ -36,7 +36,10 @@ func (r *rig) joined(ctx context.Context, n int) (*door, []tls.Certificate, erro
 	for i, m := range machines {
 		g.Go(func() error {
 			answer, err := d.join(ctx, m)
-			certificates[i] = m.certificate(answer)
+			if err != nil {
+				return err
+			}
+			certificates[i], err = m.certificate(answer)
 			return err
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,26 @@ type pending struct {
 
 	leave func()
 	asked atomic.Bool // it came as far as a request
+	begun bool        // something was read; the goroutine that greets reads first, and alone
+}
+
+// Read reads from the connection. What comes first begins a handshake, in a goroutine that net/http has begun for it.
+func (p *pending) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if !p.begun && n > 0 {
+		p.begun = true
+		roomy()
+	}
+	return n, err
+}
+
+// roomy makes the stack of a goroutine that has only begun as large as a handshake and signing need it. Left to itself it grows by and by, and each time
+// all that is under way on it is gone through and copied.
+//
+//go:noinline
+func roomy() {
+	var room [20 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // Close closes the connection and frees its place.

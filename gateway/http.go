@@ -1,12 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -84,13 +85,11 @@ func readJoin(w http.ResponseWriter, r *http.Request) (wire.JoinRequest, error) 
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return req, fault.Invalid("Content-Type", "must be application/json", 0)
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, wire.MaxJoinBody))
-	err := d.Decode(&req)
+	var body bytes.Buffer
+	body.Grow(2 << 10) // more than bcd sends, and not what somebody announces
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, wire.MaxJoinBody))
 	if err == nil {
-		// One value and nothing behind it.
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.Join(errTrailing, more)
-		}
+		err = json.Unmarshal(body.Bytes(), &req) // one value and nothing behind it
 	}
 	var long *http.MaxBytesError
 	switch {
@@ -102,8 +101,6 @@ func readJoin(w http.ResponseWriter, r *http.Request) (wire.JoinRequest, error) 
 	}
 	return req, nil
 }
-
-var errTrailing = errors.New("something stands behind the value")
 
 // session judges the certificate, upgrades the connection and lets the session run in a goroutine of its own; this handler returns.
 func (g *Gateway) session(running context.Context, w http.ResponseWriter, r *http.Request) {
@@ -258,6 +255,8 @@ func write(w http.ResponseWriter, status int, body any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Connection", "close")
+	text = append(text, '\n')
+	h.Set("Content-Length", strconv.Itoa(len(text))) // else it would go in chunks
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a caller that is gone has no use for it
+	_, _ = w.Write(text) // a caller that is gone has no use for it
 }

@@ -36,7 +36,10 @@ func (s *session) offer(ctx context.Context, add func(*reports)) {
 	if s.reports.pace == nil {
 		s.reports.pace = rate.NewLimiter(rate.Every(5*time.Second), 6) // a machine can't make the log grow faster than this
 	}
-	s.g.work.Go(func() { s.tell(ctx) })
+	s.g.work.Go(func() {
+		roomy()
+		s.tell(ctx)
+	})
 }
 
 // take gives what there is to work on; nothing ends the work.

@@ -222,6 +222,7 @@ func post(t *testing.T, conn *tls.Conn, kind string, body []byte) (int, []byte) 
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
+	require.EqualValues(t, len(answer), res.ContentLength, "an answer goes out in one piece")
 	return res.StatusCode, answer
 }
 

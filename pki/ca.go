@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -148,9 +150,20 @@ func (ca *CA) RootPEM() string { return string(ChainPEM([]*x509.Certificate{ca.R
 func ChainPEM(chain []*x509.Certificate) []byte {
 	var out []byte
 	for _, c := range chain {
-		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+		out = appendPEM(out, c.Raw)
 	}
 	return out
+}
+
+// appendPEM writes a certificate as encoding/pem does, into one piece of memory and without a block to be made for it.
+func appendPEM(out, der []byte) []byte {
+	const line = 48 // bytes, in 64 characters
+	out = slices.Grow(out, len(der)*65/line+64)
+	out = append(out, "-----BEGIN CERTIFICATE-----\n"...)
+	for part := range slices.Chunk(der, line) {
+		out = append(base64.StdEncoding.AppendEncode(out, part), '\n')
+	}
+	return append(out, "-----END CERTIFICATE-----\n"...)
 }
 
 // ReadCA reads the authority in a directory. The root's key is not opened. No root.crt is ErrNoCA; everything else that is missing, readable by

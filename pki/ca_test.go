@@ -1,6 +1,9 @@
 package pki_test
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,4 +121,16 @@ func mustRead(t *testing.T, dir, name string) []byte {
 	raw, err := os.ReadFile(filepath.Join(dir, name))
 	require.NoError(t, err)
 	return raw
+}
+
+func TestChainPEM(t *testing.T) {
+	t.Parallel()
+	var chain []*x509.Certificate
+	var want []byte
+	for size := range 200 {
+		der := bytes.Repeat([]byte{byte(size)}, size)
+		chain = append(chain, &x509.Certificate{Raw: der})
+		want = append(want, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	require.Equal(t, string(want), string(pki.ChainPEM(chain)))
 }

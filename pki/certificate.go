@@ -28,7 +28,7 @@ var generationOID = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 59999, 1, 1}
 var sanOID = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 const (
-	uriTag       = 6       // a URI among the kinds of alternative names
+	uriTag       = 0x86    // a URI among the kinds of alternative names
 	maxGen int64 = 1 << 53 // what every JSON reader can hold exactly
 )
 
@@ -228,22 +228,32 @@ func single(all []pkix.Extension, oid asn1.ObjectIdentifier) ([]byte, error) {
 	return found, nil
 }
 
-// parseNodeName reads the value of a subject alternative name. The node id is read from the URI, and then the value is made anew from it: only
+// parseNodeName reads the value of a subject alternative name. The node id is what stands at its end, and then the value is made anew from it: only
 // equal bytes are taken, so a second name, another spelling of the URI or bytes behind it cannot hide.
 func parseNodeName(trustDomain string, san []byte) (string, error) {
-	var names []asn1.RawValue
-	if rest, err := asn1.Unmarshal(san, &names); err != nil || len(rest) != 0 || len(names) != 1 {
-		return "", errors.New("the certificate must have exactly one name")
-	}
-	nodeID, ok := strings.CutPrefix(string(names[0].Bytes), NodeURI(trustDomain, ""))
-	if !ok || id.Check(id.Node, "nodeId", nodeID) != nil {
+	nodeID := string(san[bytes.LastIndexByte(san, '/')+1:])
+	if id.Check(id.Node, "nodeId", nodeID) != nil {
 		return "", errors.New("the certificate names no node of this trust domain")
 	}
-	want, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: uriTag, Bytes: []byte(NodeURI(trustDomain, nodeID))}})
-	if err != nil || !bytes.Equal(want, san) {
-		return "", errors.New("the certificate's name is not spelled as we spell it")
+	name := NodeURI(trustDomain, nodeID)
+	want := appendHeader(make([]byte, 0, len(name)+8), 0x30, len(appendHeader(nil, uriTag, len(name)))+len(name))
+	want = append(appendHeader(want, uriTag, len(name)), name...)
+	if !bytes.Equal(want, san) {
+		return "", errors.New("the certificate must have exactly one name, that of a node of this trust domain, spelled as we spell it")
 	}
 	return nodeID, nil
+}
+
+// appendHeader adds what DER writes before a value that is shorter than 2^16 bytes.
+func appendHeader(b []byte, tag byte, size int) []byte {
+	switch {
+	case size < 0x80:
+		return append(b, tag, byte(size))
+	case size < 0x100:
+		return append(b, tag, 0x81, byte(size))
+	default:
+		return append(b, tag, 0x82, byte(size>>8), byte(size))
+	}
 }
 
 func parseGeneration(value []byte) (int64, error) {

@@ -68,6 +68,17 @@ func TestNodeFromCertificate(t *testing.T) {
 		require.Equal(t, node, got)
 		require.Equal(t, int64(1<<53), generation)
 	})
+	t.Run("so it is in domains whose names take longer lengths", func(t *testing.T) {
+		t.Parallel()
+		for _, labels := range []int{2, 3, 5} {
+			domain := strings.Repeat(strings.Repeat("a", 50)+".", labels) + "internal"
+			leaf, err := pki.NodeLeaf(domain, pki.NodeProfile{NodeID: node, Generation: 1}, time.Now(), ca.Intermediate)
+			require.NoError(t, err)
+			got, _, err := pki.NodeFromCertificate(domain, handMade(t, ca, leaf))
+			require.NoError(t, err)
+			require.Equal(t, node, got)
+		}
+	})
 	t.Run("everything else is refused", func(t *testing.T) {
 		t.Parallel()
 		uri := pki.NodeURI(ca.TrustDomain, node)

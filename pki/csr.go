@@ -34,15 +34,6 @@ func ParseCSR(der []byte) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// The part of a request that is signed, read once more because the standard library keeps only the attributes that it understands.
-type tbsRequest struct {
-	Raw        asn1.RawContent
-	Version    int
-	Subject    asn1.RawValue
-	PublicKey  asn1.RawValue
-	Attributes []asn1.RawValue `asn1:"tag:0"`
-}
-
 // CheckCSR is the policy of ParseCSR on a request that is already parsed, and the look at its signature.
 func CheckCSR(csr *x509.CertificateRequest) error {
 	if err := CheckCSRContent(csr); err != nil {
@@ -70,14 +61,22 @@ func CheckCSRContent(csr *x509.CertificateRequest) error {
 	if !bytes.Equal(csr.RawSubject, emptyName) {
 		return fault.Invalid("csr", "must have an empty subject", 0)
 	}
-	var tbs tbsRequest
-	if rest, err := asn1.Unmarshal(csr.RawTBSCertificateRequest, &tbs); err != nil || len(rest) > 0 {
-		return fault.Invalid("csr", "must be a PKCS#10 request in DER", 0)
-	}
-	if len(tbs.Attributes) > 0 || len(csr.Extensions) > 0 {
+	if !bare(csr) {
 		return fault.Invalid("csr", "must have no names, extensions or attributes", 0)
 	}
 	return nil
+}
+
+// bare says that the part of a request that is signed is the version, an empty subject, the key and no attribute, byte for byte. The standard library
+// keeps only the attributes that it understands, so they are looked for in what it has read.
+func bare(csr *x509.CertificateRequest) bool {
+	key := csr.RawSubjectPublicKeyInfo
+	want := make([]byte, 0, 128)
+	want = append(want, 0x30, byte(3+len(emptyName)+len(key)+2), 2, 1, 0)
+	want = append(want, emptyName...)
+	want = append(want, key...)
+	want = append(want, 0xa0, 0)
+	return len(want) < 128 && bytes.Equal(want, csr.RawTBSCertificateRequest)
 }
 
 // The DER of a name with nothing in it.

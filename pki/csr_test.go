@@ -75,6 +75,7 @@ func TestParseCSR(t *testing.T) {
 			"an extension":       csrWith(t, x509.CertificateRequest{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: []byte{5, 0}}}}, p256),
 			"an authority's":     csrWith(t, x509.CertificateRequest{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: authority}}}, p256),
 			"challenge password": withAttribute(t, p256),
+			"another version":    signedRequest(t, p256, func(r *tbsRequest) { r.Version = 1 }),
 		} {
 			_, err := pki.ParseCSR(der)
 			require.Equal(t, fault.InvalidInput, fault.CodeOf(err), name)
@@ -93,25 +94,34 @@ func TestParseCSR(t *testing.T) {
 	})
 }
 
+// tbsRequest is the part of a request that is signed.
+type tbsRequest struct {
+	Version    int
+	Subject    asn1.RawValue
+	PublicKey  asn1.RawValue
+	Attributes []asn1.RawValue `asn1:"tag:0,set"`
+}
+
 // withAttribute makes a request with a challenge password, an attribute that the standard library does not show.
 func withAttribute(t testing.TB, k *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	plain, err := x509.ParseCertificateRequest(csrWith(t, x509.CertificateRequest{}, k))
-	require.NoError(t, err)
-	var tbs struct {
-		Version    int
-		Subject    asn1.RawValue
-		PublicKey  asn1.RawValue
-		Attributes []asn1.RawValue `asn1:"tag:0,set"`
-	}
-	_, err = asn1.Unmarshal(plain.RawTBSCertificateRequest, &tbs)
-	require.NoError(t, err)
 	attribute, err := asn1.Marshal(struct {
 		ID     asn1.ObjectIdentifier
 		Values []string `asn1:"set"`
 	}{asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 7}, []string{"secret"}})
 	require.NoError(t, err)
-	tbs.Attributes = []asn1.RawValue{{FullBytes: attribute}}
+	return signedRequest(t, k, func(r *tbsRequest) { r.Attributes = []asn1.RawValue{{FullBytes: attribute}} })
+}
+
+// signedRequest makes a request that is sound but for what change does to it.
+func signedRequest(t testing.TB, k *ecdsa.PrivateKey, change func(*tbsRequest)) []byte {
+	t.Helper()
+	plain, err := x509.ParseCertificateRequest(csrWith(t, x509.CertificateRequest{}, k))
+	require.NoError(t, err)
+	var tbs tbsRequest
+	_, err = asn1.Unmarshal(plain.RawTBSCertificateRequest, &tbs)
+	require.NoError(t, err)
+	change(&tbs)
 	signed, err := asn1.Marshal(tbs)
 	require.NoError(t, err)
 	h := crypto.SHA256.New()
@@ -125,7 +135,7 @@ func withAttribute(t testing.TB, k *ecdsa.PrivateKey) []byte {
 	}{asn1.RawValue{FullBytes: signed}, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}, asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}})
 	require.NoError(t, err)
 	csr, err := x509.ParseCertificateRequest(der)
-	require.NoError(t, err, "the hand-made request must be sound but for its attribute")
+	require.NoError(t, err, "the hand-made request must be sound but for what was changed")
 	require.NoError(t, csr.CheckSignature())
 	return der
 }

@@ -97,11 +97,11 @@ func (s *Store) readJoin(req wire.JoinRequest, exporter []byte) (*joining, error
 	case !versionRule.MatchString(req.AgentVersion):
 		return nil, fault.Invalid("agentVersion", "must be at most 64 letters, digits and . _ + ~ : -", len(req.AgentVersion))
 	}
-	for name, part := range map[string]string{
-		"machineId": req.Print.MachineID, "productUuid": req.Print.ProductUUID, "ekHash": req.Print.EKHash, "bootId": req.Print.BootID,
+	for _, part := range [...]struct{ name, text string }{
+		{"machineId", req.Print.MachineID}, {"productUuid", req.Print.ProductUUID}, {"ekHash", req.Print.EKHash}, {"bootId", req.Print.BootID},
 	} {
-		if !printRule.MatchString(part) {
-			return nil, fault.Invalid("print."+name, "must be at most 128 letters, digits and . _ : -", len(part))
+		if !printRule.MatchString(part.text) {
+			return nil, fault.Invalid("print."+part.name, "must be at most 128 letters, digits and . _ : -", len(part.text))
 		}
 	}
 	if !ed25519.Verify(req.IdentityKey, wire.JoinProof(exporter, req.CSR, token.ID()), req.Proof) {
@@ -228,42 +228,40 @@ func (s *Store) join(ctx context.Context, j *joining) (wire.JoinAnswer, error) {
 // comparison takes the same time for both.
 func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error) {
 	var t tokenRow
-	var tokenTenant, tokenPool *string
-	var open *bool
-	var nodeID, keyState, pool *string
-	var generation *int64
-	var credential *node.Credential
-	var since *time.Time
-	var deleted, outdated *bool
+	var held bool
 	err := s.DB.Pool().QueryRow(ctx, `
-		select t.secret_hash, t.tenant_id, t.pool_id, t.labels, t.node_id, t.used_by, clock_timestamp() - t.used_at,
-		       t.used_at is null and t.revoked_at is null and t.expires_at > clock_timestamp(),
-		       h.id, h.state, h.pool_id, h.identity_generation, h.credential, h.credential_since, h.deleted,
-		       h.credential = 'REVOKED' and h.credential_since >= t.created_at
-		from (select) as always
-		left join join_tokens t on t.id = $1
-		left join (select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.credential_since, n.deleted_at is not null as deleted
-		           from identity_keys k join nodes n on n.id = k.node_id where k.fingerprint = $2 and k.state <> 'FREED') h on true`,
-		j.token.ID(), j.fingerprint).
-		Scan(&t.hash, &tokenTenant, &tokenPool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &open, &nodeID, &keyState, &pool, &generation, &credential, &since, &deleted,
-			&outdated)
-	if err != nil {
+		select secret_hash, tenant_id, pool_id, labels, node_id, used_by, clock_timestamp() - used_at,
+		       used_at is null and revoked_at is null and expires_at > clock_timestamp(),
+		       exists (select from identity_keys where fingerprint = $2 and state <> 'FREED')
+		from join_tokens where id = $1`, j.token.ID(), j.fingerprint).
+		Scan(&t.hash, &t.tenant, &t.pool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &t.open, &held)
+	unknown := errors.Is(err, pgx.ErrNoRows)
+	if err != nil && !unknown {
 		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}
 	hash, stored := j.token.SecretHash(), make([]byte, sha256.Size)
 	copy(stored, t.hash)
-	if subtle.ConstantTimeCompare(hash[:], stored) != 1 || tokenTenant == nil {
+	if subtle.ConstantTimeCompare(hash[:], stored) != 1 || unknown {
 		s.Log.InfoContext(ctx, "join refused: no such token, or another secret", "token", j.token.ID())
 		return tokenRow{}, nil, errRefused()
 	}
-	t.tenant, t.pool, t.open = *tokenTenant, *tokenPool, *open
-	if nodeID == nil {
+	if !held { // as by nearly every machine that joins, so the rest is not read with the token
 		return t, nil, nil
 	}
-	return t, &holder{
-		nodeID: *nodeID, keyState: *keyState, pool: *pool, generation: *generation, credential: *credential, since: *since, deleted: *deleted,
-		outdated: *outdated,
-	}, nil
+	var h holder
+	err = s.DB.Pool().QueryRow(ctx, `
+		select n.id, k.state, n.pool_id, n.identity_generation, n.credential, n.credential_since, n.deleted_at is not null,
+		       n.credential = 'REVOKED' and n.credential_since >= t.created_at
+		from identity_keys k join nodes n on n.id = k.node_id, join_tokens t
+		where k.fingerprint = $2 and k.state <> 'FREED' and t.id = $1`, j.token.ID(), j.fingerprint).
+		Scan(&h.nodeID, &h.keyState, &h.pool, &h.generation, &h.credential, &h.since, &h.deleted, &h.outdated)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return t, nil, nil // freed since
+	}
+	if err != nil {
+		return tokenRow{}, nil, fmt.Errorf("read who holds an identity: %w", err)
+	}
+	return t, &h, nil
 }
 
 // mayAttach says whether the token's machine may be the node that its identity belongs to.

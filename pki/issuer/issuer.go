@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -151,6 +152,10 @@ func (s *signer) sign(ctx context.Context, csr *x509.CertificateRequest, leaf *x
 // create has the library sign what the guard lets through, and nothing else.
 func (s *signer) create(key crypto.PublicKey, leaf x509.Certificate) (*x509.Certificate, error) {
 	leaf.PublicKey, leaf.PublicKeyAlgorithm = key, x509.ECDSA
+	var err error
+	if leaf.SubjectKeyId, err = keyID(key); err != nil {
+		return nil, err
+	}
 	if err := pki.GuardLeaf(s.ca.TrustDomain, &leaf, s.ca.Intermediate); err != nil {
 		return nil, fmt.Errorf("the certificate to be signed: %w", err)
 	}
@@ -160,6 +165,20 @@ func (s *signer) create(key crypto.PublicKey, leaf x509.Certificate) (*x509.Cert
 		return nil, fault.Because(fault.Unavailable, err, nil, "the certificate authority did not sign; try again")
 	}
 	return made.Certificate, nil
+}
+
+// keyID names a key as RFC 7093 has it: by the first 160 bits of its SHA-256. The library would write the key and parse it again for the same.
+func keyID(key crypto.PublicKey) ([]byte, error) {
+	public, ok := key.(*ecdsa.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no key of a leaf: %w", key, errMismatch)
+	}
+	point, err := public.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("the key of a leaf: %w", err)
+	}
+	sum := sha256.Sum256(point)
+	return sum[:20], nil
 }
 
 // NewCA makes a certificate authority for a trust domain: a root, and an intermediate bound to the domain. Both keys are in it; pki.WriteCA
