@@ -257,7 +257,7 @@ func (a *app) many(cmd *cobra.Command, m *several, op operation, args []string, 
 		a.say("warning: %s", w)
 	}
 	o := &p.Operation.v
-	a.say("%s: %s %d nodes", o.ID, words(o.Control), o.Count)
+	a.say("%s: %s %s", o.ID, words(o.Control), nodesOf(o.Count))
 	if m.detach {
 		a.say("watch it with better-compute operations watch %s", o.ID)
 		return a.printOne(ctx, p.Operation.raw, o.ID, "", func(w io.Writer, _ bool) error { return describeOperation(w, o) })
@@ -455,6 +455,20 @@ func (w *operationWatch) print(ctx context.Context) error {
 	return w.a.printList(ctx, l)
 }
 
+func nodesOf(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+func wereNodes(n int) string {
+	if n == 1 {
+		return "1 node was"
+	}
+	return nodesOf(n) + " were"
+}
+
 // verdict is the exit: 7 when somebody stopped it, 11 when some were refused.
 func (w *operationWatch) verdict() error {
 	o := &w.last
@@ -462,9 +476,9 @@ func (w *operationWatch) verdict() error {
 	details := fault.Details{"operationId": w.id, "done": o.Done, "unchanged": o.Unchanged, "refused": o.Refused, "left": o.Left}
 	switch {
 	case o.State == "STOPPED":
-		return &Error{Code: codeCancelled, Message: fmt.Sprintf("stopped by %s; %d nodes were left alone", o.EndedBy, o.Left), Details: details}
+		return &Error{Code: codeCancelled, Message: fmt.Sprintf("stopped by %s; %s left alone", o.EndedBy, wereNodes(o.Left)), Details: details}
 	case o.Refused > 0:
-		return &Error{Code: codePartly, Message: fmt.Sprintf("%d of %d nodes were refused", o.Refused, o.Count), Details: details}
+		return &Error{Code: codePartly, Message: fmt.Sprintf("%d of %s refused", o.Refused, wereNodes(o.Count)), Details: details}
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func TestManyNodes(t *testing.T) {
 		c.ends(t, cli.ExitOK)
 		require.Contains(t, c.stderr.String(), "stopped: 1 of 2 done")
 		watching.ends(t, cli.ExitInvalidState)
-		require.Contains(t, watching.stderr.String(), "CANCELLED: stopped by alex; 1 nodes were left alone")
+		require.Contains(t, watching.stderr.String(), "CANCELLED: stopped by alex; 1 node was left alone")
 		c = run(t, f, nil, "operations", "stop", operationID)
 		c.ends(t, cli.ExitOK)
 		require.Contains(t, c.stderr.String(), "unchanged: it has ended already")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/node"
-	"github.com/better-compute/better-compute/placement"
 )
 
 const (
@@ -24,8 +22,6 @@ const (
 	lookForDrains = 500 * time.Millisecond
 	// lookedEvery is how often an operation that waits says that somebody looks at it.
 	lookedEvery = 3 * time.Second
-	// lostAfter is after how long without a look an operation counts as lost, and gets another job.
-	lostAfter = 10 * time.Second
 )
 
 // Progress is how far a job has come with an operation.
@@ -118,17 +114,11 @@ type openPart struct {
 	versions []*int
 }
 
-// upset is what happened to a node since it was frozen.
-type upset struct {
-	kind, actor string
-	at          time.Time
-}
-
 // stepOperation does the next batch, of so many nodes at most. With broken, the nodes are refused with that instead of being looked at.
 func (c *Controls) stepOperation(ctx context.Context, job OperationJob, most int, broken *fault.Error) (*step, error) {
 	var s *step
 	_, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		s = &step{results: map[string]*Result{}, pools: map[string]string{}, full: map[string]bool{}, upset: map[string]upset{}}
+		s = &step{results: map[string]*Result{}, pools: map[string]string{}, full: map[string]bool{}}
 		if err := s.lock(ctx, tx, job, most); err != nil || s.over {
 			return err
 		}
@@ -162,8 +152,10 @@ func (s *step) lock(ctx context.Context, tx *db.Tx, job OperationJob, most int) 
 	})
 	// Of each pool the first part that is not finished. A statement of its own, after the lock: it sees what the one before has committed.
 	b.Queue(`
-		select distinct on (pool_id) part, pool_id, node_ids[next + 1:next + $2], versions[next + 1:next + $2] from node_operation_parts
-		where operation_id = $1 and next < cardinality(node_ids) order by pool_id, part`, job.OperationID, most).Query(func(rows pgx.Rows) (err error) {
+		select part, p.pool_id, p.node_ids[p.next + 1:p.next + $2], p.versions[p.next + 1:p.next + $2]
+		from (select distinct on (pool_id) part from node_operation_parts
+			where operation_id = $1 and next < size order by pool_id, part) as f join node_operation_parts p using (part)
+		where p.operation_id = $1 order by p.pool_id`, job.OperationID, most).Query(func(rows pgx.Rows) (err error) {
 		s.parts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p openPart, err error) {
 			err = row.Scan(&p.part, &p.pool, &p.ids, &p.versions)
 			return p, err
@@ -242,7 +234,7 @@ func (s *step) takeSlots(ctx context.Context, tx *db.Tx) error {
 // act locks the nodes and does to each what its turn brings.
 func (s *step) act(ctx context.Context, tx *db.Tx, nodes *node.Store) error {
 	var ids []string
-	var versions []int
+	versions := map[string]int{}
 	for _, p := range s.parts {
 		for i, nodeID := range p.ids {
 			s.pools[nodeID] = p.pool
@@ -251,7 +243,7 @@ func (s *step) act(ctx context.Context, tx *db.Tx, nodes *node.Store) error {
 				s.results[nodeID] = refused(nodeID, fault.From(iam.NoSuchNode(nodeID)))
 				continue
 			}
-			ids, versions = append(ids, nodeID), append(versions, *p.versions[i])
+			ids, versions[nodeID] = append(ids, nodeID), *p.versions[i]
 		}
 	}
 	if len(ids) == 0 {
@@ -262,9 +254,16 @@ func (s *step) act(ctx context.Context, tx *db.Tx, nodes *node.Store) error {
 	s.crowd = nodes.Authority.AskMany(who, s.control.Action, s.op.TenantID)
 	many := node.Many{
 		IDs: ids, Who: who, Reason: string(s.op.Reason), RequestID: s.op.ID, Unshown: node.AllParts,
-		Read: func(b *pgx.Batch) {
-			s.crowd.Queue(b, ids)
-			queueUpsets(b, s.op.Manner, s.op.selection, s.op.position, s.op.logAt, ids, versions, s.upset)
+		Read: func(b *pgx.Batch) { s.crowd.Queue(b, ids) },
+		Locked: func(ctx context.Context, nodes []*node.Node) (err error) {
+			var moved []string
+			for _, n := range nodes {
+				if n.Version != versions[n.ID] {
+					moved = append(moved, n.ID)
+				}
+			}
+			s.upset, err = findUpsets(ctx, tx, s.op.Manner, s.op.selection, s.op.position, s.op.logAt, moved)
+			return err
 		},
 	}
 	control := s.control
@@ -333,164 +332,5 @@ func (s *step) refuse(nodeID string, err error) error {
 		return err
 	}
 	s.results[nodeID] = refused(nodeID, f)
-	return nil
-}
-
-func (u upset) refusal(nodeID string) error {
-	return fault.New(fault.Conflict, fault.Details{"nodeId": nodeID, "type": u.kind, "by": u.actor, "at": u.at.UTC()},
-		"it changed since it was selected: %s by %s at %s; look at it and decide anew", u.kind, u.actor, u.at.UTC().Format(time.RFC3339))
-}
-
-// queueUpsets adds to a batch, after the locks, the search for what upset nodes since they were frozen: only those whose version moved are looked up in
-// the log, and what was done by operations on the same selection is the author's own.
-func queueUpsets(b *pgx.Batch, m Manner, selection string, position int64, logAt time.Time, ids []string, versions []int, into map[string]upset) {
-	b.Queue(`
-		select f.id, e.type, e.actor, e.at
-		from unnest($1::text[], $2::bigint[]) as f (id, version) join nodes n on n.id = f.id and n.version <> f.version
-		join lateral (
-			select type, actor, at from events
-			where node_id = f.id and position > $3 and at >= $4 and type = any($5)
-			  and ($6::text[] is null or coalesce(data -> 'taintsAdded' ?| $6, false) or coalesce(data -> 'taintsRemoved' ?| $6, false)
-			       or coalesce(data -> 'set' ?| $6, false) or coalesce(data -> 'removed' ?| $6, false))
-			  and ($7 = '' or not exists (select from node_operations o where o.id = request_id and o.selection_id = $7))
-			order by position desc limit 1) as e on true`,
-		ids, versions, position, logAt, m.upset(), m.keys(), selection).Query(func(rows pgx.Rows) error {
-		var nodeID string
-		var u upset
-		_, err := pgx.ForEachRow(rows, []any{&nodeID, &u.kind, &u.actor, &u.at}, func() error {
-			into[nodeID] = u
-			return nil
-		})
-		return err
-	})
-}
-
-// save writes the results in the order of the nodes, and how far the operation has come.
-func (s *step) save(tx *db.Tx) error {
-	o := &s.op
-	came := 0
-	for _, p := range s.parts {
-		var results []*Result
-		for _, nodeID := range p.ids {
-			r := s.results[nodeID]
-			if r == nil {
-				break // it found no slot, and so did all after it
-			}
-			results = append(results, r)
-			switch r.Outcome {
-			case OutcomeDone:
-				o.Done++
-			case OutcomeUnchanged:
-				o.Unchanged++
-			case OutcomeRefused:
-				o.Refused++
-			}
-		}
-		if len(results) > 0 {
-			came += len(results)
-			sendResults(tx, o, p.part, results)
-		}
-	}
-	if came == 0 {
-		return s.saveWaiting(tx)
-	}
-	s.over = o.Left() == 0
-	tx.Send(`
-		update node_operations set done = $2, unchanged = $3, refused = $4, waiting = null, looked_at = clock_timestamp(),
-		  state = case when $5 then 'DONE' else state end, ended_at = case when $5 then clock_timestamp() end
-		where id = $1`, o.ID, o.Done, o.Unchanged, o.Refused, s.over)
-	return nil
-}
-
-// sendResults writes what became of the next nodes of a part as one row: which nodes they are stands in the part, and that all is done needs no word.
-func sendResults(tx *db.Tx, o *Operation, part int, results []*Result) {
-	var outcomes, codes, messages []string
-	if slices.ContainsFunc(results, func(r *Result) bool { return r.Outcome != OutcomeDone }) {
-		for _, r := range results {
-			outcomes, codes, messages = append(outcomes, string(r.Outcome)), append(codes, string(r.Code)), append(messages, string(r.Message))
-		}
-	}
-	tx.Send(`
-		with p as (update node_operation_parts set next = next + $4 where operation_id = $1 and part = $2 returning next)
-		insert into node_operation_batches (operation_id, last, part, begin, count, outcomes, codes, messages, at)
-		select $1, $3, $2, next - $4, $4, $5, $6, $7, clock_timestamp() from p`,
-		o.ID, part, o.Done+o.Unchanged+o.Refused, len(results), outcomes, codes, messages)
-}
-
-// saveWaiting says that the operation waits, and now and then that it is looked at.
-func (s *step) saveWaiting(tx *db.Tx) error {
-	s.waits = true
-	if s.op.idleFor > lookedEvery || s.op.Waiting != "" {
-		tx.Send(`
-			update node_operations set waiting = nullif($2, ''), looked_at = clock_timestamp()
-			where id = $1 and (waiting is distinct from nullif($2, '') or looked_at < clock_timestamp() - make_interval(secs => $3))`,
-			s.op.ID, s.op.Waiting, lookedEvery.Seconds())
-	}
-	return nil
-}
-
-// ReviveOperations gives each running operation that nobody has looked at for a while, and that waits for no worker, another job: whoever had it died, and
-// River takes a dead process's job away only after a minute. The job before, if it comes back, finds that it is not of the newest run.
-func (c *Controls) ReviveOperations(ctx context.Context) (int, error) {
-	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select id from node_operations o where state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $1) and not exists (
-			select from river_job j where j.kind = $2 and j.args ->> 'operation_id' = o.id and (j.args ->> 'run')::bigint = o.run
-			  and (j.state in ('available', 'scheduled', 'retryable') or j.state = 'running' and j.attempted_at > clock_timestamp() - make_interval(secs => $1)))
-		order by id`, lostAfter.Seconds(), OperationJob{}.Kind())
-	if err != nil {
-		return 0, fmt.Errorf("find operations without a job: %w", err)
-	}
-	lost, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return 0, fmt.Errorf("find operations without a job: %w", err)
-	}
-	revived := 0
-	for _, operationID := range lost {
-		if _, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.Locks(db.LockJoinToken); err != nil {
-				return err
-			}
-			var run int
-			err := tx.QueryRow(ctx, `
-				update node_operations set run = run + 1, looked_at = clock_timestamp()
-				where id = $1 and state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $2) returning run`,
-				operationID, lostAfter.Seconds()).Scan(&run)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil // somebody looked meanwhile
-			}
-			if err != nil {
-				return fmt.Errorf("revive the operation: %w", err)
-			}
-			revived++
-			return placement.SendJob(tx, OperationJob{OperationID: operationID, Run: run}, QueueOperations)
-		}); err != nil {
-			return revived, err
-		}
-	}
-	return revived, nil
-}
-
-const (
-	// keepOperations is how long operations are kept after their end, and keepEnded how many of a tenant's at most.
-	keepOperations = 30 * 24 * time.Hour
-	keepEnded      = 200
-)
-
-// ForgetOperations removes selections that have run out, and operations that ended long ago or are too many.
-func (c *Controls) ForgetOperations(ctx context.Context) error {
-	for _, forget := range []struct {
-		sql  string
-		args []any
-	}{
-		{`delete from node_selections where expires_at < clock_timestamp()`, nil},
-		{`delete from node_operations where ended_at < clock_timestamp() - make_interval(secs => $1)`, []any{keepOperations.Seconds()}},
-		{`delete from node_operations where id in (
-			select id from (select id, row_number() over (partition by tenant_id order by ended_at desc, id desc) as place
-				from node_operations where ended_at is not null) as ended where place > $1)`, []any{keepEnded}},
-	} {
-		if _, err := c.Nodes.DB.Pool().Exec(ctx, forget.sql, forget.args...); err != nil {
-			return fmt.Errorf("forget old operations: %w", err)
-		}
-	}
 	return nil
 }

@@ -75,15 +75,15 @@ func (f *foresight) see(ctx context.Context, nodes *node.Store, p part) error {
 	if err != nil {
 		return err
 	}
-	versions := make([]int, len(p.versions))
-	for i, v := range p.versions {
-		versions[i] = *v
+	var moved []string
+	for i, nodeID := range p.ids {
+		if v := views[nodeID]; v != nil && v.Version != *p.versions[i] {
+			moved = append(moved, nodeID)
+		}
 	}
-	upsets := map[string]upset{}
-	b := &pgx.Batch{}
-	queueUpsets(b, f.manner, f.selection.ID, f.selection.position, f.selection.logAt, p.ids, versions, upsets)
-	if err := nodes.DB.Pool().SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("look what changed since the selection: %w", err)
+	upsets, err := findUpsets(ctx, nodes.DB.Pool(), f.manner, f.selection.ID, f.selection.position, f.selection.logAt, moved)
+	if err != nil {
+		return err
 	}
 	for _, nodeID := range p.ids {
 		f.count(f.judge(nodeID, views[nodeID], upsets))

@@ -266,6 +266,8 @@ type Many struct {
 	RequestID string
 	// Read, if there is one, adds what the decision needs to the batch that locks: it is read after the locks were got, in the same round trip.
 	Read func(b *pgx.Batch)
+	// Locked, if there is one, looks at the nodes between lock and decision.
+	Locked func(ctx context.Context, nodes []*Node) error
 	// Unshown are the parts of the nodes that nobody will look at.
 	Unshown Parts
 }
@@ -280,6 +282,11 @@ func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) 
 		return nil, err
 	}
 	got.nodes = slices.DeleteFunc(got.nodes, func(n *Node) bool { return n.DeletedAt != nil })
+	if m.Locked != nil {
+		if err := m.Locked(ctx, got.nodes); err != nil {
+			return nil, err
+		}
+	}
 	changed, _, err := apply(ctx, tx, got, deed{c, m.Who, m.Reason, m.RequestID})
 	return changed, err
 }

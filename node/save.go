@@ -127,12 +127,16 @@ const elsewhere = AxisCordon | AxisDrain | AxisTaints | AxisConditions | AxisUnr
 func sendAlike(tx *db.Tx, changes []change) bool {
 	first := changes[0].after
 	ids := make([]string, len(changes))
-	cordons := false
+	cordons, alike := false, true
 	for i, c := range changes {
-		if !elsewhere.Has(c.moved) || c.moved&versioned == 0 || !reflect.DeepEqual(c.after.Cordon, first.Cordon) {
+		if !elsewhere.Has(c.moved) || c.moved&versioned == 0 {
 			return false
 		}
-		ids[i], cordons = c.after.ID, cordons || c.moved&AxisCordon != 0
+		ids[i] = c.after.ID
+		cordons, alike = cordons || c.moved&AxisCordon != 0, alike && reflect.DeepEqual(c.after.Cordon, first.Cordon)
+	}
+	if cordons && !alike {
+		return false
 	}
 	if !cordons {
 		tx.Send(`update nodes set version = version + 1, changed_by = $2, changed_at = $3 where id = any($1)`, ids, first.ChangedBy, first.ChangedAt)

@@ -334,3 +334,57 @@ func FuzzText(f *testing.F) {
 		require.Equal(t, string([]rune(s)), got)
 	})
 }
+
+// What a set-based writer saves is what it gives, whether the nodes become alike or not.
+func TestSaveAlike(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	at := time.UnixMicro(1_700_000_000_000_000).UTC()
+	cordon := func(n *node.Node, a node.Act) (*node.Fact, error) {
+		n.Cordon = &node.Cordon{By: "alex", Reason: "bench", At: at, Until: &at, Overdue: true}
+		return &node.Fact{Type: "test.changed"}, nil
+	}
+	taint := func(n *node.Node, a node.Act) (*node.Fact, error) {
+		n.Reasons = append(n.Reasons, node.Reason{Name: node.PrefixTaint + "rma", Owner: "operator", By: "sam", Since: at})
+		return &node.Fact{Type: "test.changed"}, nil
+	}
+	lift := func(n *node.Node, a node.Act) (*node.Fact, error) {
+		n.Cordon = nil
+		return &node.Fact{Type: "test.changed"}, nil
+	}
+	for name, c := range map[string]struct {
+		cordoned int // how many of the nodes are cordoned before
+		axes     node.Axes
+		decide   node.Decide
+	}{
+		"a cordon of all":                     {0, node.AxisCordon, cordon},
+		"an uncordon of all":                  {3, node.AxisCordon, lift},
+		"a taint of nodes with other cordons": {1, node.AxisTaints, taint},
+		"a cordon that leaves another's as it is": {1, node.AxisCordon | node.AxisTaints, func(n *node.Node, a node.Act) (*node.Fact, error) {
+			if n.Cordon == nil {
+				return cordon(n, a)
+			}
+			return taint(n, a)
+		}},
+		"another axis beside": {0, node.AxisCordon | node.AxisMaintenance, func(n *node.Node, a node.Act) (*node.Fact, error) {
+			n.Maintenance = true
+			return cordon(n, a)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ids := []string{b.node("one"), b.node("two"), b.node("three")}
+			if c.cordoned > 0 {
+				b.change(ids[:c.cordoned], node.AxisCordon, func(n *node.Node, a node.Act) (*node.Fact, error) {
+					n.Cordon = &node.Cordon{By: "kim", Reason: "hers", At: at.Add(-time.Hour)}
+					return &node.Fact{Type: "test.changed"}, nil
+				})
+			}
+			changed := b.change(ids, c.axes, c.decide)
+			require.Len(t, changed, 3)
+			for _, n := range changed {
+				require.Equal(t, n, b.read(n.ID))
+			}
+		})
+	}
+}

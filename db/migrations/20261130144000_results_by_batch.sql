@@ -19,3 +19,6 @@ create table node_operation_batches (
   check (cardinality(outcomes) = count and cardinality(codes) = count and cardinality(messages) = count)
 );
 drop table node_operation_results;
+
+-- How many nodes a part has, so that what is left of an operation is found without unpacking the lists of all its parts.
+alter table node_operation_parts add column size bigint not null generated always as (cardinality(node_ids)) stored;
