@@ -286,22 +286,3 @@ func (r *rig) subscribe(ctx context.Context, types ...string) (<-chan string, fu
 	}()
 	return out, func() { _ = conn.CloseNow() }, nil
 }
-
-// await waits for the event of a node.
-func await(ctx context.Context, events <-chan string, nodeID string) error {
-	for {
-		select {
-		case got, ok := <-events:
-			if !ok {
-				return errors.New("the subscription ended")
-			}
-			if got == nodeID {
-				return nil
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Second):
-			return fmt.Errorf("no event of %s within 20 s", nodeID)
-		}
-	}
-}

@@ -59,7 +59,8 @@ func drainControl(how Draining, seen *emptiness) node.Control {
 			if n.Running() == nil {
 				return nil // it is over already
 			}
-			job, err := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}, error(nil)
+			var err error
+			job := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}
 			if seen == nil {
 				err = placement.SendJob(tx, job, placement.QueueDrains)
 			} else {

@@ -34,7 +34,7 @@ type plant struct {
 	db       *db.DB
 	bookings *placement.Bookings
 	pki      string
-	flags []string // of the processes besides
+	flags    []string // of the processes besides
 }
 
 func newPlant(t *testing.T, d *db.DB) *plant {
