@@ -45,7 +45,7 @@ func (c *Controls) Uncordon(ctx context.Context, e node.Edit, how Uncordoning) (
 
 // Drain cordons a node and has the drain controller wait until it holds no live allocation. Nothing is evicted. Draining a node that is draining
 // changes nothing, a new deadline included. The drain of an empty node is over in the same transaction, with both events (adr/0041); the answer is of
-// the first.
+// the first, also for a call that waited while another's drain of the node began and ended.
 //
 // Codes besides the write path's: INVALID_INPUT for a deadline that does not lie ahead.
 func (c *Controls) Drain(ctx context.Context, e node.Edit, how Draining) (node.Changed, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
+	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
 	"github.com/better-compute/better-compute/liveness"
@@ -52,9 +53,9 @@ type Draining struct {
 // drainControl hands the node to the drain controller in the transaction that drains it. What was seen under the node's lock is the controller's first
 // look; its job comes for the next. With nil nobody has looked, and the job comes at once.
 func drainControl(how Draining, seen *emptiness) node.Control {
-	return node.Control{
+	c := node.Control{
 		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
-		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how) },
+		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how, seen) },
 		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
 			if n.Running() == nil {
 				return nil // it is over already
@@ -72,14 +73,18 @@ func drainControl(how Draining, seen *emptiness) node.Control {
 			return nil
 		},
 	}
+	if seen != nil {
+		c.Before, c.Unmoved = seen.before, seen.beganAt
+	}
+	return c
 }
 
 // drain keeps the author and reason of a cordon that is there, and publishes node.draining only, also where it cordons.
-func drain(n *node.Node, a node.Act, how Draining) (*node.Fact, error) {
+func drain(n *node.Node, a node.Act, how Draining, seen *emptiness) (*node.Fact, error) {
 	if err := checkEnd("deadline", how.Deadline, a.Now); err != nil {
 		return nil, err
 	}
-	if n.Running() != nil || joins(n, a) {
+	if n.Running() != nil || seen.joins(n) {
 		return nil, nil //nolint:nilnil // nothing to do
 	}
 	if !n.Cordoned() {
@@ -92,16 +97,28 @@ func drain(n *node.Node, a node.Act, how Draining) (*node.Fact, error) {
 	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID, Deadline: n.LastDrain.Deadline}}, nil
 }
 
-// joins says that the call waited for the node's lock while another's drain of the empty node began and ended: it came to a node that was draining.
-func joins(n *node.Node, a node.Act) bool {
-	d := n.LastDrain
-	return !a.Began.IsZero() && n.Cordoned() && d != nil && d.State == node.Drained && d.EndedAt.After(a.Began)
-}
-
 // emptiness is what is read under the node's lock to decide whether its drain is over.
 type emptiness struct {
 	held      placement.Held
 	confirmed bool
+
+	asked  bool   // whether newest was read
+	newest string // the drain that was the node's newest before the lock was waited for; "" for none
+}
+
+// before reads what drain there was when the call came, without a lock.
+func (e *emptiness) before(b *pgx.Batch, nodeID string) {
+	b.Queue(`select coalesce((select id from node_drains where node_id = $1 order by started_at desc, id desc limit 1), '')`, nodeID).
+		QueryRow(func(row pgx.Row) error {
+			e.asked = true
+			return row.Scan(&e.newest)
+		})
+}
+
+// joins says that another's drain of the empty node began and ended while the call waited for the lock: it came to a node that was draining.
+func (e *emptiness) joins(n *node.Node) bool {
+	d := n.LastDrain
+	return e != nil && e.asked && n.Cordoned() && d != nil && d.State == node.Drained && d.ID != e.newest
 }
 
 // queue reads it: what holds the node after its lock was got. A booking that is under way either commits before and is seen, or is refused by the cordon
@@ -109,6 +126,20 @@ type emptiness struct {
 func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
 	placement.QueueHolding(b, nodeID, &e.held)
 	liveness.QueueConfirmsEmpty(b, nodeID, &e.confirmed)
+}
+
+// beganAt gives the place where the drain that a call joined began: who waits from there is told of its end.
+func (e *emptiness) beganAt(ctx context.Context, tx *db.Tx, n *node.Node) (events.Cursor, error) {
+	if !e.joins(n) {
+		return events.Cursor{}, nil
+	}
+	list, _, err := events.List(ctx, tx, events.ListFilter{
+		Filter: events.Filter{Tenant: n.TenantID, NodeID: n.ID, Types: []string{"node.draining"}}, First: 1,
+	})
+	if err != nil || len(list) == 0 { // it has left the log already
+		return events.Cursor{}, err
+	}
+	return list[0].Cursor(), nil
 }
 
 // drainedNext ends the drain of an empty node in the transaction that begins it.
@@ -157,7 +188,7 @@ type Look struct {
 }
 
 // LookAtDrain ends the node's drain if the node holds no live allocation, in one transaction with node.drained. It is idempotent and safe to call at
-// any time by anyone: the job, the interval timer, and the server after a drain or a release. Most looks find nothing to do, and lock nothing.
+// any time by anyone: the drain's job, a wake, the interval timer and its net. Most looks find nothing to do, and lock nothing.
 func (c *Controls) LookAtDrain(ctx context.Context, nodeID string) (Look, error) {
 	look, empty, err := c.glance(ctx, nodeID)
 	if err != nil || !empty {

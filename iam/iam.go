@@ -189,8 +189,18 @@ func (a *Authority) Rights(ctx context.Context, q db.Querier, who Actor, action 
 	return a.rights(who, action, tenant, k)
 }
 
+// MemberSQL holds for who has a role in the tenant by a token that counts: only then may a statement lock what the tenant owns. Its parameters, which are
+// the numbers of the statement's, are those of [Actor.MemberArgs] and the tenant.
+func MemberSQL(token, principal, system, tenant int) string {
+	return fmt.Sprintf(`($%d or exists (select from api_tokens where jti = $%d and revoked_at is null and expires_at > now())
+		and exists (select from grants where principal = $%d and (tenant_id = $%d or tenant_id is null)))`, system, token, principal, tenant)
+}
+
+// MemberArgs are the token's id, the principal, and whether it is the control plane itself, which no rule holds for.
+func (a Actor) MemberArgs() []any { return []any{a.TokenID, a.Name, a.system} }
+
 // QueueOnTenant asks OnTenant as a part of a batch, which costs no round trip of its own: a refusal is the error of the batch. What stands in the batch
-// after it has run all the same, and goes with its transaction.
+// after it has run all the same, so what locks there has [MemberSQL] as its condition.
 func (a *Authority) QueueOnTenant(b *pgx.Batch, who Actor, action Action, tenant string) {
 	if who.IsSystem() {
 		return

@@ -52,12 +52,12 @@ const SeersOneSQL = seersOf + `node_projection p on p.node_id = $1`
 
 // An array of ids is joined, and not looked for by "= any": that would compare each row of the table with each of the ids, once the plan is one for all.
 const seersOf = `
-	select clock.now, now(), p.node_id, p.tenant_id, p.relation from (select clock_timestamp() as now offset 0) as clock left join `
+	select clock.now, p.node_id, p.tenant_id, p.relation from (select clock_timestamp() as now offset 0) as clock left join `
 
 // Seers is what SeersSQL gives.
 type Seers struct {
-	// Now is the database's time as it read, Began that at which its transaction began.
-	Now, Began time.Time
+	// Now is the database's time as it read.
+	Now time.Time
 	// Audiences are who sees each node; a node that nobody sees is not in it.
 	Audiences map[string]events.Audience
 }
@@ -67,7 +67,7 @@ func (s *Seers) Read(rows pgx.Rows) error {
 	s.Audiences = map[string]events.Audience{}
 	var nodeID, tenant *string
 	var relation *Relation
-	_, err := pgx.ForEachRow(rows, []any{&s.Now, &s.Began, &nodeID, &tenant, &relation}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&s.Now, &nodeID, &tenant, &relation}, func() error {
 		if nodeID == nil {
 			return nil
 		}

@@ -32,7 +32,7 @@ type Answer struct {
 	After int
 	// Made are the ids of what it made.
 	Made []string
-	// Cursor is the log's position of this very change; when nothing changed, the head as it was read after the act.
+	// Cursor is the log's position of this very change; when nothing changed, what the act says, and else the head as it was read after the act.
 	Cursor events.Cursor
 }
 
@@ -89,7 +89,7 @@ func (r Request) Perform(ctx context.Context, d *db.DB, s Steps) (Answer, error)
 		if out, err = s.Act(ctx, tx); err != nil {
 			return err
 		}
-		if !out.Changed {
+		if !out.Changed && out.Cursor == (events.Cursor{}) {
 			if out.Cursor, err = events.Head(ctx, tx); err != nil {
 				return err
 			}

@@ -21,9 +21,6 @@ type Act struct {
 	Who    iam.Actor
 	Reason string
 	Now    time.Time
-	// Began is when the act's transaction began, by the same clock: what happened since happened while it waited for the lock. It is zero where nobody
-	// waits.
-	Began time.Time
 }
 
 // Fact is the event that a decision causes.
@@ -68,8 +65,13 @@ type Control struct {
 	Blind Parts
 	// Read, if there is one, adds what else the decision needs to the batch that locks the node: it is read after the lock was got. It is for [Store.Change].
 	Read func(b *pgx.Batch, nodeID string)
+	// Before, if there is one, adds what the decision has to know of the time before the lock was got to the front of that batch. It is for [Store.Change].
+	Before func(b *pgx.Batch, nodeID string)
 	// Decide is the rule.
 	Decide Decide
+	// Unmoved, if there is one, gives the place in the log that an answer stands at which changed nothing; the zero cursor for the head. It is for
+	// [Store.Change].
+	Unmoved func(ctx context.Context, tx *db.Tx, n *Node) (events.Cursor, error)
 	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
 	Follow func(ctx context.Context, tx *db.Tx, n *Node) error
 }
@@ -83,7 +85,7 @@ func (c Control) reads(all []func(*pgx.Batch, string)) []func(*pgx.Batch, string
 }
 
 // Next is what a controller does to a node right after a control, in the same transaction and with an event of its own: where nothing has to be waited
-// for, nothing waits.
+// for, nothing waits. The node's version moves once for both. It has no follow-up jobs.
 type Next struct {
 	Who     iam.Actor
 	Control Control
@@ -154,6 +156,9 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control, next ...Next) (Ch
 	did, err := request.Perform(ctx, s.DB, iam.Steps{
 		First: func(tx *db.Tx, b *pgx.Batch) error {
 			got = locked{}
+			if c.Before != nil {
+				c.Before(b, e.NodeID)
+			}
 			err := s.first(tx, b, &got, question, e.NodeID, AllParts&^(blind&e.Unshown), func() (err error) {
 				sight, err = question.Answer()
 				answered = !errors.Is(err, iam.ErrUnseen)
@@ -173,8 +178,15 @@ func (s *Store) Change(ctx context.Context, e Edit, c Control, next ...Next) (Ch
 				return iam.Answer{}, err
 			}
 			changed, after, err := apply(ctx, tx, got, deed{c, e.Who, e.Reason, e.RequestID}, next...)
-			if err != nil || len(changed) == 0 {
+			if err != nil {
 				return iam.Answer{}, err
+			}
+			if len(changed) == 0 {
+				var at events.Cursor
+				if c.Unmoved != nil {
+					at, err = c.Unmoved(ctx, tx, done.Node)
+				}
+				return iam.Answer{Cursor: at}, err
 			}
 			done.Node = changed[0]
 			return iam.Answer{Changed: true, After: after}, nil
@@ -310,7 +322,7 @@ type done struct {
 // on decides about a node as it is; false says that there was nothing to do.
 func (d deed) on(before *Node, seers iam.Seers) (done, bool, error) {
 	after := before.Clone()
-	fact, err := d.Decide(after, Act{Who: d.who, Reason: d.reason, Now: seers.Now, Began: seers.Began})
+	fact, err := d.Decide(after, Act{Who: d.who, Reason: d.reason, Now: seers.Now})
 	if err != nil || fact == nil {
 		return done{}, false, err
 	}
@@ -357,6 +369,9 @@ func apply(ctx context.Context, tx *db.Tx, got locked, d deed, next ...Next) (ch
 				break
 			}
 			entries = append(entries, did.entry)
+			if whole.moved&versioned != 0 {
+				did.after.Version = whole.after.Version // once for the transaction, so that the answer's is the row's
+			}
 			whole = change{before, did.after, whole.moved | did.moved}
 			later++
 		}

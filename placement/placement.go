@@ -322,12 +322,15 @@ func collectOne(rows pgx.Rows, tenant, reservationID string) (Reservation, error
 	return r, nil
 }
 
+var lockSQL = oneSQL + "and " + iam.MemberSQL(3, 4, 5, 2) + " for no key update"
+
 // holding is an allocation that is live, on its node.
 type holding struct{ ID, NodeID string }
 
-// queueLock locks a reservation, and reads what it holds after the lock was got.
-func queueLock(b *pgx.Batch, tenant, reservationID string, r *Reservation, held *[]holding) {
-	b.Queue(oneSQL+"for no key update", reservationID, tenant).Query(func(rows pgx.Rows) (err error) {
+// queueLock locks a reservation, and reads what it holds after the lock was got. Who holds no role in the tenant locks nothing, and finds nothing; the
+// decision, which stands in the batch before, says why.
+func queueLock(b *pgx.Batch, who iam.Actor, tenant, reservationID string, r *Reservation, held *[]holding) {
+	b.Queue(lockSQL, append([]any{reservationID, tenant}, who.MemberArgs()...)...).Query(func(rows pgx.Rows) (err error) {
 		*r, err = collectOne(rows, tenant, reservationID)
 		return err
 	})

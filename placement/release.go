@@ -53,7 +53,7 @@ func (b *Bookings) Release(ctx context.Context, rel Release, follow Following) (
 				return err
 			}
 			b.Authority.QueueOnTenant(batch, rel.Who, iam.ReservationsEnd, rel.TenantID)
-			queueLock(batch, rel.TenantID, rel.ReservationID, &out.Reservation, &held)
+			queueLock(batch, rel.Who, rel.TenantID, rel.ReservationID, &out.Reservation, &held)
 			return nil
 		},
 		Act: func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {

@@ -35,7 +35,7 @@ type settings struct {
 	revocationPoll   time.Duration
 	revocationGiveUp time.Duration
 	logLevel         string
-	// drainsByJob leaves all drains to the jobs, as a process that dies after its commit does.
+	// drainsByJob leaves all drains to the jobs.
 	drainsByJob bool
 	// shutdownDelay is how long /readyz says that the process stops before it does.
 	shutdownDelay time.Duration

@@ -98,10 +98,10 @@ describe("Socket", () => {
 	});
 
 	it("G7 comes back no earlier than a busy server asked for, and jitters the first try too", async () => {
-		const { wire, follow, socket } = setup();
+		const { wire, follow, socket } = setup({ random: () => 0.5 });
 		follow("a");
 		wire.lose(new ApiError("RESOURCE_EXHAUSTED", "too many", { retryAfterMs: 12_345 }));
-		await tick(12_344);
+		await tick(12_345 + 499); // what it asked for, and a share of the first span
 		expect(wire.lines.length).toBe(1);
 		await tick(1);
 		expect(wire.lines.length).toBe(2);

@@ -168,7 +168,7 @@ export class Socket {
 		if (this.#asked) clearTimeout(this.#asked);
 		this.#asked = null;
 		for (const entry of this.#entries) this.#rest(entry);
-		const ms = Math.max(backoff(this.#attempt, this.#o.random), Number(why.details.retryAfterMs) || 0);
+		const ms = (Number(why.details.retryAfterMs) || 0) + backoff(this.#attempt, this.#o.random);
 		this.#attempt++;
 		this.#set({
 			state: this.#attempt > 3 ? "offline" : "reconnecting",
@@ -232,7 +232,7 @@ export class Socket {
 			return;
 		}
 		// A busy server says when to come back at the earliest.
-		const ms = Math.max(backoff(entry.attempt++, this.#o.random), Number(e.details.retryAfterMs) || 0);
+		const ms = (Number(e.details.retryAfterMs) || 0) + backoff(entry.attempt++, this.#o.random);
 		entry.troubled = true;
 		entry.retryAt = this.#now() + ms;
 		entry.retry = setTimeout(() => this.#begin(entry), ms);
