@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Begin } from "../act/dialog";
-import type { Target } from "../bulk/dialog";
+import type { Target } from "../bulk/specs";
 import { noConditions, parseSearch, type Search, toFilter } from "../store/filter";
 import type { List, NodeList } from "../store/list";
 import { Button, Failure, Spinner } from "../ui/parts";
