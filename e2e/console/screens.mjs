@@ -1,7 +1,6 @@
 // Every page and state of the console, light and dark, wide and narrow, each looked over by axe. With SHOTS=folder each is kept as a picture.
 import { nodeId, varied } from "./fleet.mjs";
-import { Checks, live, openBrowser, Plane, row } from "./rig.mjs";
-
+import { Checks, live, must, openBrowser, Plane, row } from "./rig.mjs";
 
 const plane = await Plane.start();
 const { browser, context } = await openBrowser();
@@ -49,6 +48,26 @@ await check("the grid", async () => {
 	await page.keyboard.press("j");
 	await page.keyboard.press("j");
 	await four("nodes");
+});
+const sideways = async (what) => {
+	for (const width of [1920, 1440, 1299, 1280, 1184, 1024, 969, 900, 789, 700, 640, 604, 480]) {
+		await page.setViewportSize({ width, height: 800 });
+		const [need, have] = await grid.evaluate((g) => [g.scrollWidth, g.clientWidth]);
+		must(need <= have, `${what}, ${width} px wide: the grid needs ${need} px of ${have}`);
+		await checks.shot(page, `${what}-${width}`);
+	}
+	await page.setViewportSize(sizes.wide);
+};
+await check("the grid is scrolled sideways at no width", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await sideways("nodes-width");
+	await plane.sql(`update nodes set hostname = 'gpu-00001' where id = '${nodeId(2)}'`);
+	await page.goto(at("/nodes"));
+	await grid.getByText("…", { exact: false }).first().waitFor();
+	await sideways("nodes-repeated-width");
+	await plane.sql(`update nodes set hostname = 'gpu-00002' where id = '${nodeId(2)}'`);
 });
 await check("the grid where names repeat", async () => {
 	await plane.sql(`update nodes set hostname = 'gpu-00001' where id = '${nodeId(2)}'`);
