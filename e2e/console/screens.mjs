@@ -182,6 +182,9 @@ await check("a deleted node", async () => {
 	await page.getByText("Its history stays here.").waitFor();
 	await page.getByRole("list", { name: "Events, newest first" }).waitFor();
 	await four("node-deleted", { sizesOnly: ["wide"] });
+	await page.goto(at("/nodes?deleted=true&q=gpu-0025"));
+	await row(page, nodeId(258)).waitFor();
+	await four("nodes-deleted");
 });
 await check("a node that changed under the dialog", async () => {
 	await page.goto(at(`/nodes/${ids.free}`));

@@ -33,7 +33,7 @@ export function NodesPage({ viewer }: { viewer: string }) {
 	const [activeId, setActive] = useState<string | null>(peekId ?? nodes.left.activeId);
 	const [acting, setActing] = useState<{ id: string; control: Control; begin?: Begin | undefined } | null>(null);
 	const [many, setMany] = useState<Target | null>(null);
-	const ticks = useTicks(list.ids, key);
+	const ticks = useTicks(nodes, list.ids, key);
 	const announcement = useAnnouncements();
 	const filterBox = useRef<HTMLInputElement>(null);
 	const toast = useToast();
