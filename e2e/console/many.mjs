@@ -170,6 +170,48 @@ await check("the command for more nodes takes the ids from its input, and a filt
 	await dialog.getByRole("button", { name: "Cancel" }).click();
 });
 
+await check("of many results each can be reached, the refused ones first, and few are drawn", async () => {
+	await plain(plane, 1_080, { from: 120 });
+	await plane.cordon(nodeId(1_150));
+	await plane.sql(`update nodes set cordon_by = 'sam' where id = '${nodeId(1_150)}'`);
+	await open();
+	await page.getByLabel("Select all that match").check();
+	await page.getByText("1,200 selected").waitFor();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("LABEL");
+	await dialog.getByLabel(/Labels to set/).fill("hall=2");
+	await begin("Change labels 1,200").click();
+	await says(/Through.*1,200 of 1,200/, 60_000);
+	const box = dialog.getByRole("group", { name: "Results, as a table" });
+	must((await box.getByRole("table").getAttribute("aria-rowcount")) === "1201", "the table does not say how many rows it has");
+	const seen = new Set();
+	await box.focus();
+	for (let last = -1; ; ) {
+		for (const id of await box.locator("[data-result]").evaluateAll((rows) => rows.map((r) => r.dataset.result))) seen.add(id);
+		must((await box.locator("[data-result]").count()) < 60, "all are drawn");
+		const top = await box.evaluate((b) => {
+			b.scrollTop += 240;
+			return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(b.scrollTop))));
+		});
+		if (top === last) break;
+		last = top;
+	}
+	must(seen.size === 1_200, `${seen.size} of 1,200 results can be reached`);
+	await checks.axe(page, "many results");
+	await checks.shot(page, "many-results-end-light");
+	await dialog.getByRole("button", { name: "Close" }).click();
+	await page.getByLabel("Select all that match").check();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("UNCORDON");
+	await begin(/^Uncordon/).click();
+	await says(/refused.*1,200 of 1,200/, 60_000);
+	await until("the refused ones stand first", async () => (await box.locator("[data-result]").allInnerTexts()).slice(0, 2).every((t) => t.includes("refused")));
+	await dialog.getByRole("button", { name: /refused/ }).click();
+	await until("the refused ones alone", async () => (await box.locator("[data-result]").allInnerTexts()).every((t) => t.includes("refused")));
+	must((await box.locator(`[data-result="${nodeId(1_150)}"]`).count()) === 1, "the one far down is not among them");
+	await dialog.getByRole("button", { name: "Close" }).click();
+});
+
 await check("no error was thrown or logged", async () => must(checks.problems.length === 0, checks.problems.join("\n")));
 
 await browser.close();
