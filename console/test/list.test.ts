@@ -86,6 +86,24 @@ afterEach(() => {
 });
 
 describe("NodeList", () => {
+	it("F3 with deleted nodes one that is deleted stays as such; its streams ask for those that are there, and one that is not seen any more parts", async () => {
+		const t = await setup(
+			[
+				{ nodes: [row(1), row(2), row(3, { deletedAt: "2026-11-28T12:00:00Z" })], asOf: "c10" },
+				{ nodes: [row(1, { version: 2, deletedAt: "2026-11-29T12:00:00Z" })], asOf: "c11" },
+			],
+			{ deleted: true, q: "gpu" },
+		);
+		expect(t.asked[0]?.filter).toEqual({ text: "gpu", includeDeleted: true });
+		expect(t.wire.stream("subscription Members").variables.filter).toEqual({ text: "gpu" });
+		expect(t.wire.streams("subscription Count").length).toBe(0);
+		t.members([], [id(1), id(2)]);
+		await vi.waitFor(() => expect([...t.list.view.outdated]).toEqual([id(2)]));
+		expect(t.asked[1]?.filter).toEqual({ text: "gpu", includeDeleted: true, nodeIds: [id(1), id(2)] });
+		expect(t.fleet.nodes.get(id(1))?.node.deletedAt).toBe("2026-11-29T12:00:00Z");
+		t.end();
+	});
+
 	it("follows its rows and its members from the very position of its snapshot, on one line", async () => {
 		const t = await setup([{ nodes: [row(1)], asOf: "c10" }]);
 		expect(t.rows().variables).toMatchObject({ after: "c10", nodeIds: [id(1)] });

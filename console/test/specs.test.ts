@@ -14,6 +14,7 @@ import {
 	settled,
 	taintFault,
 } from "../src/act/specs";
+import * as many from "../src/bulk/specs";
 import { nextStep, refusal } from "../src/nodes/words";
 import { choose } from "../src/ui/settings";
 import { aNode, cordonedBy } from "./node";
@@ -46,6 +47,34 @@ describe("acts", () => {
 			"better-compute nodes cordon node_1 --tenant acme --update-reason --until 2026-11-30T06:00:00Z --reason parts --if-version 2",
 		);
 		expect(mutationText("recordon", "acme", { id: "node_1" }, 2, "parts", cordon)).toContain("updateReason: true");
+	});
+
+	it("the command for many nodes names them, takes their ids as input, or says the filter and how many it expects", () => {
+		const d = (change: Partial<many.Draft>): many.Draft => ({ ...many.emptyDraft, ...change });
+		expect(many.commandLine(d({ reason: " it's old " }), "acme", { nodeIds: ["node_1", "node_2"] })).toBe(
+			"better-compute nodes cordon node_1 node_2 --tenant acme --reason 'it'\\''s old'",
+		);
+		expect(many.commandLine(d({ control: "UNCORDON", anyone: true }), "acme", { nodeIds: ["node_1"] })).toBe(
+			"better-compute nodes uncordon - --tenant acme --anyone <<'END'\nnode_1\nEND",
+		);
+		const filter = {
+			poolId: "pool_1",
+			text: "gpu 1",
+			cordoned: true,
+			draining: false,
+			connectivity: ["LOST", "PENDING"] as const,
+		};
+		expect(
+			many.commandLine(d({ control: "DRAIN", maxPerPool: "2" }), "acme", {
+				filter: { ...filter, connectivity: [...filter.connectivity] },
+				expectCount: 16,
+			}),
+		).toBe(
+			"better-compute nodes drain --filter 'pool=pool_1,text=gpu 1,cordoned,draining=false,connectivity=lost,connectivity=pending' --expect-count 16 --tenant acme --max-per-pool 2",
+		);
+		expect(many.filterTerms({})).toBe("all");
+		expect(many.filterTerms({ liveAllocations: true })).toBeNull();
+		expect(many.filterTerms({ text: "a,b" })).toBeNull();
 	});
 
 	it("ifCordonedBy names whoever held the cordon that was looked at, and only when it was asked for", () => {

@@ -301,6 +301,37 @@ await check("F3 F4 a delete shows its preconditions as they are met, takes the t
 	await checks.axe(page, "a deleted node");
 });
 
+await check("F3 deleted nodes are listed when the address asks for them, look deleted, take no control, and open", async () => {
+	const [gone, going] = [removed, held];
+	await page.goto(at("/nodes"));
+	await row(page, held).waitFor();
+	must((await row(page, gone).count()) === 0, "a deleted node is listed unasked");
+	await page.getByRole("button", { name: "Deleted too" }).click();
+	await row(page, gone).waitFor();
+	must(new URL(page.url()).searchParams.get("deleted") === "true", page.url());
+	must(/gpu-00005.*deleted/.test(await text(row(page, gone))), await text(row(page, gone)));
+	must((await row(page, gone).getByRole("button").count()) + (await row(page, gone).getByRole("checkbox").count()) === 0, "it has controls");
+	must(/line-through/.test(await row(page, gone).getByRole("link").evaluate((a) => getComputedStyle(a).textDecorationLine)), "it does not look deleted");
+	must(await page.getByLabel("Select all that match").isDisabled(), "all can be ticked, deleted ones too");
+	await live(page).waitFor();
+	await checks.axe(page, "a list with deleted nodes");
+	await checks.shot(page, "nodes-deleted-wide-light");
+	// One that is deleted meanwhile stays, and one that is cordoned meanwhile says so.
+	await plane.cordon(going).catch(() => undefined);
+	await until("the stream runs", async () => /admin|sam/.test(await text(row(page, going))));
+	await plane.control("Delete", going, { reason: "fan is dead" });
+	await until("it is shown as deleted", async () => /gpu-00002.*deleted/.test(await text(row(page, going))));
+	must((await row(page, going).getByRole("button").count()) === 0, "it has controls");
+	await page.reload();
+	await row(page, gone).waitFor();
+	await row(page, gone).getByRole("link").click();
+	await main.getByText("Its history stays here.").waitFor();
+	await page.goBack();
+	await row(page, gone).waitFor();
+	await page.getByRole("button", { name: "Deleted too" }).click();
+	await row(page, gone).waitFor({ state: "detached" });
+});
+
 await check("a machine that is adopted again shows its checks as they pass, and comes back into service by itself", async () => {
 	await plane.join();
 	const first = await until("it is there", async () => (await plane.api('{ nodes(tenantId: "default", orderBy: CREATED_DESC, first: 1) { nodes { id provisionState } } }')).nodes.nodes.find((n) => n.provisionState === "ADOPTED"), 30_000);

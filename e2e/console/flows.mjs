@@ -219,7 +219,10 @@ await check("the feed tells what happens, paused it counts and loses nothing, an
 	await lines.first().waitFor();
 	await page.getByLabel("Kind").selectOption("cordons");
 	await until("the address holds the kind", () => new URL(page.url()).searchParams.get("type") === "cordons");
-	await until("only cordons are left", async () => (await lines.allInnerTexts()).every((t) => t.includes("cordoned")));
+	await until("only cordons are left", async () => {
+		const texts = await lines.allInnerTexts();
+		return texts.length > 0 && texts.every((t) => t.includes("cordoned"));
+	});
 	const before = await lines.count();
 	await page.getByRole("main").click({ position: { x: 700, y: 500 } });
 	await page.keyboard.press("Space");

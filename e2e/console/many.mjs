@@ -21,6 +21,7 @@ const open = async (path = "/nodes") => {
 	await row(page, nodeId(0)).waitFor();
 	await live(page).waitFor();
 };
+const command = () => dialog.getByRole("button", { name: "Copy the command" }).locator("xpath=preceding-sibling::pre").innerText();
 const says = (words, ms) => until(`it says ${words}`, async () => words.test((await dialog.innerText()).replaceAll("\n", " ")), ms);
 
 await page.goto(await plane.signInLink());
@@ -45,11 +46,15 @@ await check("rows are ticked by key, by pointer and by Shift, and a control on t
 	await dialog.getByLabel(/^Reason/).fill("switch firmware");
 	await dialog.getByText("The same from a script").click();
 	must(/nodesCordon\(input: \{ tenantId: "default", selectionId: "sel_\w+", reason: "switch firmware" \}/.test(await dialog.innerText()), await dialog.innerText());
+	const typed = await command();
+	must(typed === `better-compute nodes cordon ${[0, 2, 3, 4, 5].map(nodeId).join(" ")} --tenant default --reason 'switch firmware'`, typed);
 	await begin("Cordon 4").click();
 	await says(/Through.*5 of 5 · 0 left/, 15_000);
 	await until("each node has its result", async () => (await dialog.locator("[data-result]").count()) === 5);
 	must(/gpu-00003.*unchanged/.test((await dialog.locator(`[data-result="${nodeId(3)}"]`).innerText()).replaceAll("\n", " ")), "the cordoned one is not unchanged");
 	await checks.axe(page, "the results");
+	const again = await plane.shell(typed);
+	must(again.code === 0 && again.said.match(/Unchanged/g)?.length === 5, `the command: exit ${again.code}: ${again.said}`);
 	must((await live(page).count()) === 1, "the page lost its connection when the operation had ended");
 	await checks.shot(page, "many-results-wide-light");
 	await dialog.getByRole("button", { name: "Close" }).click();
@@ -67,8 +72,11 @@ await check("all that match are taken, also those that are not read yet; what is
 	await dialog.getByRole("combobox").selectOption("UNCORDON");
 	await until("four are mine, one is sam's", async () => /4 would change · 115 already so · 1 would be refused/.test(await preview().innerText()));
 	must(/CONFLICT/.test(await preview().innerText()), await preview().innerText());
+	await dialog.getByText("The same from a script").click();
+	must((await command()) === "better-compute nodes uncordon --filter all --expect-count 120 --tenant default", await command());
 	await dialog.getByLabel("Others’ cordons too").check();
 	await until("with others' too", async () => /5 would change/.test(await preview().innerText()));
+	must(/ --anyone$/.test(await command()), await command());
 	await dialog.getByLabel("Others’ cordons too").uncheck();
 	await until("without them", async () => /4 would change/.test(await preview().innerText()));
 	await begin("Uncordon 4").click();
@@ -76,6 +84,8 @@ await check("all that match are taken, also those that are not read yet; what is
 	const refused = dialog.locator(`[data-result="${nodeId(3)}"]`);
 	await until("the refused one says why", async () => /refused.*CONFLICT.*sam/.test((await refused.innerText()).replaceAll("\n", " ")));
 	must((await count({ cordoned: true })) === 1, "not sam's alone is left");
+	const again = await plane.shell("better-compute nodes uncordon --filter all --expect-count 120 --tenant default");
+	must(again.code === 11 && /1 refused/.test(again.said), `the command: exit ${again.code}: ${again.said}`);
 	await dialog.getByRole("button", { name: "Close" }).click();
 });
 
@@ -129,6 +139,77 @@ await check("taints and labels for many are judged before they are sent", async 
 	await dialog.getByRole("button", { name: "Close" }).click();
 	const { node } = await plane.api('query ($n: ID!) { node(tenantId: "default", nodeId: $n) { labels { key value } } }', { n: nodeId(0) });
 	must(node.labels.map((l) => `${l.key}=${l.value}`).join() === "fabric/rail=3,rack=b9", JSON.stringify(node.labels));
+});
+
+await check("the command for more nodes takes the ids from its input, and a filter that it has no words for is said", async () => {
+	await open();
+	await page.getByLabel("Select gpu-00010").click();
+	await page.getByLabel("Select gpu-00016").click({ modifiers: ["Shift"] });
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("LABEL");
+	await dialog.getByLabel(/Labels to set/).fill("row=c");
+	await dialog.getByText("The same from a script").click();
+	const typed = await command();
+	must(typed.startsWith("better-compute nodes label - --tenant default --set row=c <<'END'\n") && typed.match(/node_\w+/g).length === 7, typed);
+	const done = await plane.shell(typed);
+	must(done.code === 0, `exit ${done.code}: ${done.said}`);
+	must((await count({ labels: [{ key: "row", values: ["c"] }] })) === 7, "they are not labelled");
+	await dialog.getByRole("button", { name: "Cancel" }).click();
+	await page.goto(at("/nodes?cordoned=true&q=gpu"));
+	await row(page, nodeId(3)).waitFor();
+	await page.getByLabel("Select all that match").check();
+	await page.getByRole("button", { name: /^Act on/ }).click();
+	await dialog.getByText("The same from a script").click();
+	must(/ --filter text=gpu,cordoned --expect-count \d+ /.test(await command()), await command());
+	await page.goto(at("/nodes?busy=true"));
+	await row(page, nodeId(20)).waitFor();
+	await page.getByLabel("Select all that match").check();
+	await page.getByRole("button", { name: /^Act on/ }).click();
+	await dialog.getByText("The same from a script").click();
+	await dialog.getByText("has no word for one of these conditions").waitFor();
+	await dialog.getByRole("button", { name: "Cancel" }).click();
+});
+
+await check("of many results each can be reached, the refused ones first, and few are drawn", async () => {
+	await plain(plane, 1_080, { from: 120 });
+	await plane.cordon(nodeId(1_150));
+	await plane.sql(`update nodes set cordon_by = 'sam' where id = '${nodeId(1_150)}'`);
+	await open();
+	await page.getByLabel("Select all that match").check();
+	await page.getByText("1,200 selected").waitFor();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("LABEL");
+	await dialog.getByLabel(/Labels to set/).fill("hall=2");
+	await begin("Change labels 1,200").click();
+	await says(/Through.*1,200 of 1,200/, 60_000);
+	const box = dialog.getByRole("group", { name: "Results, as a table" });
+	must((await box.getByRole("table").getAttribute("aria-rowcount")) === "1201", "the table does not say how many rows it has");
+	const seen = new Set();
+	await box.focus();
+	for (let last = -1; ; ) {
+		for (const id of await box.locator("[data-result]").evaluateAll((rows) => rows.map((r) => r.dataset.result))) seen.add(id);
+		must((await box.locator("[data-result]").count()) < 60, "all are drawn");
+		const top = await box.evaluate((b) => {
+			b.scrollTop += 240;
+			return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(b.scrollTop))));
+		});
+		if (top === last) break;
+		last = top;
+	}
+	must(seen.size === 1_200, `${seen.size} of 1,200 results can be reached`);
+	await checks.axe(page, "many results");
+	await checks.shot(page, "many-results-end-light");
+	await dialog.getByRole("button", { name: "Close" }).click();
+	await page.getByLabel("Select all that match").check();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	await dialog.getByRole("combobox").selectOption("UNCORDON");
+	await begin(/^Uncordon/).click();
+	await says(/refused.*1,200 of 1,200/, 60_000);
+	await until("the refused ones stand first", async () => (await box.locator("[data-result]").allInnerTexts()).slice(0, 2).every((t) => t.includes("refused")));
+	await dialog.getByRole("button", { name: /refused/ }).click();
+	await until("the refused ones alone", async () => (await box.locator("[data-result]").allInnerTexts()).every((t) => t.includes("refused")));
+	must((await box.locator(`[data-result="${nodeId(1_150)}"]`).count()) === 1, "the one far down is not among them");
+	await dialog.getByRole("button", { name: "Close" }).click();
 });
 
 await check("no error was thrown or logged", async () => must(checks.problems.length === 0, checks.problems.join("\n")));

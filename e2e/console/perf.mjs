@@ -1,5 +1,6 @@
 // How fast the console is on a server with 20,000 nodes: from the address to the first rows, and how much of the main thread ten seconds at 500
 // updates a second take, over the whole fleet and, harder, all of them on the rows that are loaded. Prints one JSON line for each and judges the goals.
+import { readFileSync } from "node:fs";
 import { nodeId, plain } from "./fleet.mjs";
 import { Checks, live, openBrowser, Plane } from "./rig.mjs";
 
@@ -33,6 +34,8 @@ await checks.check("first rows within 0.6 s", async () => {
 				requestAnimationFrame(() => setTimeout(() => (window.firstRows = performance.now())));
 			}).observe(document, { childList: true, subtree: true });
 		});
+		// A new window comes with pages of the browser's own, whose scripts would take the cores from the console.
+		await page.waitForTimeout(1_500);
 		await page.goto(at("/nodes"));
 		times.push(Math.round(await (await page.waitForFunction(() => window.firstRows)).jsonValue()));
 		if (process.env.TRACE)
@@ -69,13 +72,19 @@ async function storm(spread) {
 	return (at * 1000) / (performance.now() - began);
 }
 
+/** What the main thread of each renderer has used of a core, in seconds: unlike the time that its tasks took, it tells nothing of who else was busy. */
+async function used(browserSession) {
+	const { processInfo } = await browserSession.send("SystemInfo.getProcessInfo");
+	return new Map(processInfo.filter((p) => p.type === "renderer").map(({ id }) => [id, Number(readFileSync(`/proc/${id}/task/${id}/schedstat`, "utf8").split(" ")[0]) / 1e9]));
+}
+
 /** Task time of the page's main thread, by the browser's own account. */
 async function measure(name, spread) {
 	await checks.check(name, async () => {
 		const page = await context.newPage();
 		await page.goto(at("/nodes"));
 		await live(page).waitFor();
-		await page.waitForTimeout(1_000);
+		await page.waitForTimeout(2_000);
 		const cdp = await context.newCDPSession(page);
 		await cdp.send("Performance.enable");
 		const read = async () => Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value]));
@@ -90,20 +99,27 @@ async function measure(name, spread) {
 			bytes += response.payloadData.length;
 		});
 		await cdp.send("Network.enable");
+		const browserSession = await browser.newBrowserCDPSession();
+		const began = await used(browserSession);
 		const before = await read();
 		const reached = await storm(spread);
 		await page.waitForTimeout(300);
 		const after = await read();
-		const used = after.TaskDuration - before.TaskDuration;
+		// The page is the renderer that did most.
+		const cpu = Math.max(...[...(await used(browserSession))].map(([id, s]) => s - (began.get(id) ?? s)));
+		const took = after.TaskDuration - before.TaskDuration;
 		const long = await page.evaluate(() => window.long);
 		print({
 			name,
 			nodes: fleet,
-			value: Number(used.toFixed(3)),
+			value: Number(took.toFixed(3)),
 			unit: "s",
 			goal: 0.4,
 			updates_per_s: Math.round(reached),
+			cpu_s: Number(cpu.toFixed(3)),
 			script_s: Number((after.ScriptDuration - before.ScriptDuration).toFixed(3)),
+			style_s: Number((after.RecalcStyleDuration - before.RecalcStyleDuration).toFixed(3)),
+			layout_s: Number((after.LayoutDuration - before.LayoutDuration).toFixed(3)),
 			frames,
 			kb: Math.round(bytes / 1024),
 			long_tasks: long.length,
@@ -111,7 +127,7 @@ async function measure(name, spread) {
 		});
 		await page.close();
 		if (reached < rate * 0.95) throw new Error(`only ${Math.round(reached)} updates a second were made: the machine is too busy to measure`);
-		if (used > 0.4) throw new Error(`${used.toFixed(3)} s of the main thread`);
+		if (took > 0.4) throw new Error(`${took.toFixed(3)} s of the main thread`);
 	});
 }
 if (!process.env.FIRST) await measure("console-500-updates", (i) => (i * 7919) % fleet);

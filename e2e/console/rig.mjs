@@ -161,6 +161,17 @@ export class Plane {
 		});
 	}
 	cli = (...args) => this.run("better-compute", [...args, "--server", this.base, "--token-file", join(this.data, "admin.token")]);
+
+	/** Runs what the console says to type, as a person would, and gives its exit and what it said. */
+	shell(line) {
+		return new Promise((done) => {
+			const env = { ...process.env, PATH: `${join(root, "bin")}:${process.env.PATH}`, BETTER_COMPUTE_SERVER: this.base, BETTER_COMPUTE_TOKEN_FILE: join(this.data, "admin.token") };
+			const child = spawn("bash", ["-c", line], { env, stdio: ["ignore", "pipe", "pipe"] });
+			let said = "";
+			for (const stream of [child.stdout, child.stderr]) stream.on("data", (d) => (said += d));
+			child.once("close", (code) => done({ code, said }));
+		});
+	}
 	signInLink = () => this.cli("sign-in", "-o", "name");
 
 	/** Joins this very machine with a real bcd, and starts its daemon. The secret passes by standard input alone. */

@@ -1,7 +1,6 @@
 // Every page and state of the console, light and dark, wide and narrow, each looked over by axe. With SHOTS=folder each is kept as a picture.
 import { nodeId, varied } from "./fleet.mjs";
-import { Checks, live, openBrowser, Plane, row } from "./rig.mjs";
-
+import { Checks, live, must, openBrowser, Plane, row } from "./rig.mjs";
 
 const plane = await Plane.start();
 const { browser, context } = await openBrowser();
@@ -49,6 +48,26 @@ await check("the grid", async () => {
 	await page.keyboard.press("j");
 	await page.keyboard.press("j");
 	await four("nodes");
+});
+const sideways = async (what) => {
+	for (const width of [1920, 1440, 1299, 1280, 1184, 1024, 969, 900, 789, 700, 640, 604, 480]) {
+		await page.setViewportSize({ width, height: 800 });
+		const [need, have] = await grid.evaluate((g) => [g.scrollWidth, g.clientWidth]);
+		must(need <= have, `${what}, ${width} px wide: the grid needs ${need} px of ${have}`);
+		await checks.shot(page, `${what}-${width}`);
+	}
+	await page.setViewportSize(sizes.wide);
+};
+await check("the grid is scrolled sideways at no width", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await sideways("nodes-width");
+	await plane.sql(`update nodes set hostname = 'gpu-00001' where id = '${nodeId(2)}'`);
+	await page.goto(at("/nodes"));
+	await grid.getByText("…", { exact: false }).first().waitFor();
+	await sideways("nodes-repeated-width");
+	await plane.sql(`update nodes set hostname = 'gpu-00002' where id = '${nodeId(2)}'`);
 });
 await check("the grid where names repeat", async () => {
 	await plane.sql(`update nodes set hostname = 'gpu-00001' where id = '${nodeId(2)}'`);
@@ -156,6 +175,49 @@ for (const [control, id, button, fill] of [
 		await fill(page.getByRole("dialog"));
 		await four(`dialog-${control}`, { sizesOnly: ["label", "delete"].includes(control) ? ["wide", "narrow"] : ["wide"] });
 	});
+await check("many nodes: what would become of them, and what became of them", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await page.getByLabel("Select gpu-00000").click();
+	await page.getByLabel("Select gpu-00019").click({ modifiers: ["Shift"] });
+	await page.getByText("20 selected").waitFor();
+	await four("nodes-ticked");
+	await page.getByLabel("Select all that match").check();
+	await page.getByRole("button", { name: "Act on them" }).click();
+	const dialog = page.getByRole("dialog");
+	await dialog.getByText(/would change ·/).waitFor();
+	await four("many-cordon");
+	await dialog.getByRole("combobox").selectOption("UNCORDON");
+	await dialog.getByLabel("Reason").fill("BIOS update window is over");
+	await dialog.getByText("The same from a script").click();
+	await dialog.getByRole("button", { name: /^Uncordon \d/ }).waitFor();
+	await four("many-uncordon-script");
+	await dialog.getByRole("button", { name: /^Uncordon \d/ }).click();
+	await dialog.getByText(/Through: \d+ refused/).waitFor({ timeout: 30_000 });
+	await four("many-results");
+	await dialog.getByRole("button", { name: "Close" }).click();
+});
+await check("many nodes named by their ids, and drains that wait their turn", async () => {
+	await page.goto(at("/nodes"));
+	await grid.waitFor();
+	await live(page).waitFor();
+	await page.getByLabel("Select gpu-00000").click();
+	await page.getByLabel("Select gpu-00019").click({ modifiers: ["Shift"] });
+	await page.getByRole("button", { name: "Act on them" }).click();
+	const dialog = page.getByRole("dialog");
+	await dialog.getByRole("combobox").selectOption("DRAIN");
+	await dialog.getByLabel(/Drains at one time/).fill("2");
+	await dialog.getByText("The same from a script").click();
+	await dialog.getByRole("button", { name: /^Drain \d/ }).waitFor();
+	await four("many-drain-script");
+	await dialog.getByRole("button", { name: /^Drain \d/ }).click();
+	await dialog.getByText(/drains? run/).waitFor({ timeout: 30_000 });
+	await four("many-running");
+	await dialog.getByRole("button", { name: "Stop" }).click();
+	await dialog.getByText(/^Stopped by/).waitFor();
+	await dialog.getByRole("button", { name: "Close" }).click();
+});
 await check("a deleted node", async () => {
 	await plane.control("Cordon", nodeId(258), { reason: "decommission" });
 	await plane.control("Delete", nodeId(258), { reason: "board is dead" });
@@ -163,6 +225,9 @@ await check("a deleted node", async () => {
 	await page.getByText("Its history stays here.").waitFor();
 	await page.getByRole("list", { name: "Events, newest first" }).waitFor();
 	await four("node-deleted", { sizesOnly: ["wide"] });
+	await page.goto(at("/nodes?deleted=true&q=gpu-0025"));
+	await row(page, nodeId(258)).waitFor();
+	await four("nodes-deleted");
 });
 await check("a node that changed under the dialog", async () => {
 	await page.goto(at(`/nodes/${ids.free}`));

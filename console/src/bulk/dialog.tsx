@@ -2,7 +2,7 @@ import { Dialog } from "radix-ui";
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { End } from "../act/fields";
 import { type ApiError, asApiError, request } from "../api/client";
-import type { NodeFilter, NodesControl, PreviewQuery as PreviewData } from "../gql/graphql";
+import type { NodesControl, PreviewQuery as PreviewData } from "../gql/graphql";
 import { useFleet } from "../nodes/hooks";
 import { characters } from "../nodes/words";
 import { Button, Command, Failure, Spinner } from "../ui/parts";
@@ -17,10 +17,19 @@ import {
 	PreviewQuery,
 	SelectMutation,
 } from "./documents";
-import { controls, type Draft, type Extra, effects, emptyDraft, extra, missing, mutationText, nameOf } from "./specs";
-
-/** Which nodes: those that were ticked, or all that match, as many as the reader was told there are. */
-export type Target = { nodeIds: string[] } | { filter: NodeFilter; expectCount: number };
+import {
+	commandLine,
+	controls,
+	type Draft,
+	type Extra,
+	effects,
+	emptyDraft,
+	extra,
+	missing,
+	mutationText,
+	nameOf,
+	type Target,
+} from "./specs";
 
 type Input = Extra & { tenantId: string; selectionId: string; reason: string | null; requestId: string };
 type Begun = { operation: { id: string }; warnings: readonly string[] } | null | undefined;
@@ -106,6 +115,7 @@ export default function Many({
 		}
 	}
 
+	const line = commandLine(draft, fleet.tenantId, "nodeIds" in target ? target : { ...target, expectCount: expect });
 	const count = frozen ? frozen.count.toLocaleString("en") : "…";
 	return (
 		<Frame onClose={onClose}>
@@ -201,7 +211,12 @@ export default function Many({
 					{frozen && (
 						<details>
 							<summary className="w-fit rounded text-muted hover:text-text">The same from a script</summary>
-							<div className="mt-2">
+							<div className="mt-2 flex flex-col gap-1.5">
+								{line ? (
+									<Command text={line} label="Copy the command" />
+								) : (
+									<p className="text-muted">The command’s --filter has no word for one of these conditions: give it the ids.</p>
+								)}
 								<Command text={mutationText(draft, fleet.tenantId, frozen.id)} label="Copy the mutation" />
 							</div>
 						</details>

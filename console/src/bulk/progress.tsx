@@ -1,5 +1,6 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
 import { Dialog } from "radix-ui";
-import { useEffect, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { type ApiError, asApiError, request } from "../api/client";
 import type { FollowOperationSubscription, OperationFragment, ResultFragment } from "../gql/graphql";
 import { useFleet } from "../nodes/hooks";
@@ -17,9 +18,6 @@ const signs: Record<string, Sign> = {
 	UNCHANGED: { glyph: "=", word: "unchanged", tone: "muted" },
 	REFUSED: { glyph: "✕", word: "refused", tone: "bad" },
 };
-/** The most that is drawn; the refused ones always come first. */
-const most = 500;
-
 /** An operation on many nodes as it goes: how many are through, the result for each node, and its stop. Closing the dialog leaves it running. */
 export default function Progress({ operationId, onClose }: { operationId: string; onClose: () => void }) {
 	const fleet = useFleet();
@@ -63,10 +61,11 @@ export default function Progress({ operationId, onClose }: { operationId: string
 	}
 
 	const through = op ? op.done + op.unchanged + op.refused : 0;
-	const refused = results.filter((r) => r.outcome === "REFUSED");
-	const shown = (
-		only ? results.filter((r) => r.outcome === only) : [...refused, ...results.filter((r) => r.outcome !== "REFUSED")]
-	).slice(0, most);
+	const shown = useMemo(() => {
+		if (only) return results.filter((r) => r.outcome === only);
+		// What was refused comes first: somebody has to look at it.
+		return [...results.filter((r) => r.outcome === "REFUSED"), ...results.filter((r) => r.outcome !== "REFUSED")];
+	}, [results, only]);
 	return (
 		<Frame onClose={onClose}>
 			<header className="border-line border-b px-4 py-3">
@@ -110,7 +109,9 @@ export default function Progress({ operationId, onClose }: { operationId: string
 								<div className="h-full bg-info" style={{ width: `${share(op.done + op.unchanged, op.count)}%` }} />
 								<div className="h-full bg-bad" style={{ width: `${share(op.refused, op.count)}%` }} />
 							</div>
-							<p className="mt-1 min-h-[1.45em] text-warn">{op.state === "RUNNING" ? op.waiting : ""}</p>
+							{op.maxPerPool != null && (
+								<p className="mt-1 min-h-[1.45em] text-warn">{op.state === "RUNNING" ? op.waiting : ""}</p>
+							)}
 						</div>
 						<div className="flex flex-wrap gap-1.5">
 							{(["DONE", "UNCHANGED", "REFUSED"] as const).map((o) => (
@@ -127,49 +128,7 @@ export default function Progress({ operationId, onClose }: { operationId: string
 					</>
 				)}
 				{error && <Failure error={error} />}
-				{/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard */}
-				<div className="h-72 overflow-auto rounded border border-line" tabIndex={0} role="group" aria-label="Results, as a table">
-					<table className="w-full border-collapse text-left">
-						<thead className="sticky top-0 bg-raised text-muted text-xs">
-							<tr>
-								{["Node", "Result", "What was said", "At"].map((h) => (
-									<th key={h} scope="col" className="px-3 py-1 font-medium">
-										{h}
-									</th>
-								))}
-							</tr>
-						</thead>
-						<tbody>
-							{shown.map((r) => (
-								<tr key={r.nodeId} data-result={r.nodeId} className="border-line border-t align-baseline">
-									<td className="whitespace-nowrap px-3 font-mono">
-										{r.node ? (
-											<GoNode id={r.nodeId} className="inline-block rounded py-1 hover:text-accent hover:underline">
-												{r.node.hostname}
-											</GoNode>
-										) : (
-											`…${r.nodeId.slice(-8)}`
-										)}
-									</td>
-									<td className="whitespace-nowrap px-3 py-0.5">
-										<Said sign={signs[r.outcome] ?? { glyph: "?", word: r.outcome.toLowerCase(), tone: "muted" }} />
-									</td>
-									<td className="wrap-anywhere px-3 py-0.5">
-										{r.code && <span className="mr-1.5 font-mono text-bad text-xs">{r.code}</span>}
-										{r.message}
-									</td>
-									<td className="whitespace-nowrap px-3 py-0.5 text-muted" title={full(r.at)}>
-										{short(r.at)}
-									</td>
-								</tr>
-							))}
-						</tbody>
-					</table>
-				</div>
-				<p className="min-h-[1.45em] text-muted text-xs">
-					{shown.length < (only ? count(op, only) : results.length) &&
-						`The first ${most} are shown; better-compute and the API give all.`}
-				</p>
+				<Results key={only} list={shown} />
 			</div>
 			<footer className="sticky bottom-0 flex items-center justify-end gap-2 border-line border-t bg-bg px-4 py-3">
 				<span className="mr-auto text-muted text-xs">{op?.state === "RUNNING" && "Closing this leaves it running."}</span>
@@ -181,6 +140,101 @@ export default function Progress({ operationId, onClose }: { operationId: string
 				</Button>
 			</footer>
 		</Frame>
+	);
+}
+
+const guess = 29;
+
+/** One row a node, of which those in view are drawn: an operation can be on all of a large fleet. */
+function Results({ list }: { list: readonly ResultFragment[] }) {
+	const box = useRef<HTMLDivElement>(null);
+	const rows = useVirtualizer({
+		count: list.length,
+		getScrollElement: () => box.current,
+		estimateSize: () => guess,
+		getItemKey: (i) => list[i]?.nodeId ?? i,
+		overscan: 8,
+		scrollPaddingStart: guess,
+	});
+	const items = rows.getVirtualItems();
+	const above = items[0]?.start ?? 0;
+	const below = rows.getTotalSize() - (items.at(-1)?.end ?? 0);
+	return (
+		<div
+			ref={box}
+			className="h-72 overflow-auto rounded border border-line"
+			// biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
+			tabIndex={0}
+			role="group"
+			aria-label="Results, as a table"
+		>
+			<table aria-rowcount={list.length + 1} className="w-full table-fixed border-separate border-spacing-0 text-left">
+				<colgroup>
+					<col className="w-[24%]" />
+					<col className="w-28" />
+					<col />
+					<col className="w-24 max-sm:w-20" />
+				</colgroup>
+				<thead className="sticky top-0 z-10 bg-raised text-muted text-xs">
+					<tr aria-rowindex={1}>
+						{["Node", "Result", "What was said", "At"].map((h) => (
+							<th key={h} scope="col" className="border-line border-b px-3 py-1 font-medium">
+								{h}
+							</th>
+						))}
+					</tr>
+				</thead>
+				<tbody>
+					<Room height={above} />
+					{items.map((item) => {
+						const r = list[item.index];
+						return r ? <Result key={r.nodeId} r={r} index={item.index} measure={rows.measureElement} /> : null;
+					})}
+					<Room height={below} />
+				</tbody>
+			</table>
+		</div>
+	);
+}
+
+/** The place of rows that are not drawn. */
+const Room = ({ height }: { height: number }) =>
+	height > 0 && (
+		// biome-ignore lint/a11y/noAriaHiddenOnFocusable: it is not focusable, and no row to count
+		<tr aria-hidden="true">
+			<td colSpan={4} className="p-0" style={{ height }} />
+		</tr>
+	);
+
+function Result({ r, index, measure }: { r: ResultFragment; index: number; measure: (row: Element | null) => void }) {
+	return (
+		<tr
+			ref={measure}
+			data-index={index}
+			data-result={r.nodeId}
+			aria-rowindex={index + 2}
+			className="align-baseline *:border-line *:border-b"
+		>
+			<td className="truncate px-3 font-mono" title={r.node?.hostname ?? r.nodeId}>
+				{r.node ? (
+					<GoNode id={r.nodeId} className="inline-block rounded py-1 hover:text-accent hover:underline">
+						{r.node.hostname}
+					</GoNode>
+				) : (
+					`…${r.nodeId.slice(-8)}`
+				)}
+			</td>
+			<td className="whitespace-nowrap px-3 py-0.5">
+				<Said sign={signs[r.outcome] ?? { glyph: "?", word: r.outcome.toLowerCase(), tone: "muted" }} />
+			</td>
+			<td className="wrap-anywhere px-3 py-0.5">
+				{r.code && <span className="mr-1.5 font-mono text-bad text-xs">{r.code}</span>}
+				{r.message}
+			</td>
+			<td className="whitespace-nowrap px-3 py-0.5 text-muted" title={full(r.at)}>
+				{short(r.at)}
+			</td>
+		</tr>
 	);
 }
 

@@ -1,5 +1,8 @@
-import { keyFault, type Label, labelFault, literal } from "../act/specs";
-import type { NodesControl } from "../gql/graphql";
+import { keyFault, type Label, labelFault, literal, quote } from "../act/specs";
+import type { NodeFilter, NodesControl } from "../gql/graphql";
+
+/** Which nodes: those that were ticked, or all that match, as many as the reader was told there are. */
+export type Target = { nodeIds: string[] } | { filter: NodeFilter; expectCount: number };
 
 /** What somebody has entered for many nodes: each control reads its own part of it. */
 export type Draft = {
@@ -132,4 +135,51 @@ export function mutationText(d: Draft, tenant: string, selectionId: string): str
 	const reason = d.reason.trim();
 	const input = { tenantId: tenant, selectionId, ...(reason ? { reason } : {}), ...extra(d) };
 	return `mutation {\n  ${field}(input: ${literal(input)}) {\n    operation { id state count }\n  }\n}`;
+}
+
+/** So many ids stand on the command line itself; more come from standard input, and so does a single one, for which the command would be another. */
+const onLine = [2, 5] as const;
+
+/** The filter in the command line's terms; null when it has a condition for which there is none. */
+export function filterTerms(filter: NodeFilter): string | null {
+	const terms: string[] = [];
+	for (const [name, value] of Object.entries(filter)) {
+		if (value == null) continue;
+		if (name === "text" && !String(value).includes(",") && String(value).trim() === value) terms.push(`text=${value}`);
+		else if (name === "poolId") terms.push(`pool=${value}`);
+		else if (name === "cordoned" || name === "draining" || name === "maintenance") terms.push(value ? name : `${name}=false`);
+		else if (name === "connectivity") for (const c of value as string[]) terms.push(`connectivity=${c.toLowerCase()}`);
+		else return null;
+	}
+	return terms.length ? terms.join(",") : "all";
+}
+
+/** The same operation on the command line; null when its filter cannot say which nodes these are. */
+export function commandLine(d: Draft, tenant: string, target: Target): string | null {
+	const parts = ["better-compute", "nodes", d.control.toLowerCase()];
+	let input = "";
+	if ("nodeIds" in target) {
+		if (target.nodeIds.length >= onLine[0] && target.nodeIds.length <= onLine[1]) parts.push(...target.nodeIds);
+		else {
+			parts.push("-");
+			input = ` <<'END'\n${target.nodeIds.join("\n")}\nEND`;
+		}
+	} else {
+		const terms = filterTerms(target.filter);
+		if (terms === null) return null;
+		parts.push("--filter", quote(terms), "--expect-count", String(target.expectCount));
+	}
+	parts.push("--tenant", quote(tenant));
+	const flag = (name: string, value?: string) => parts.push(`--${name}`, ...(value === undefined ? [] : [quote(value)]));
+	const x = extra(d);
+	if (x.set) flag("set", x.set.map((l) => `${l.key}=${l.value}`).join(","));
+	if (x.add) flag("add", x.add.join(","));
+	if (x.remove) flag("remove", x.remove.join(","));
+	if (x.until) flag("until", x.until);
+	if (x.deadline) flag("deadline", x.deadline);
+	if (x.anyone) flag("anyone");
+	if (x.maxPerPool) flag("max-per-pool", String(x.maxPerPool));
+	const reason = d.reason.trim();
+	if (reason) flag("reason", reason);
+	return parts.join(" ") + input;
 }

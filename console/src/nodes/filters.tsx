@@ -6,7 +6,7 @@ import type { Summary } from "../store/fleet";
 import { useFleet, useSummary } from "./hooks";
 
 const chips: [
-	keyof Search & ("away" | "cordoned" | "draining" | "maintenance" | "busy"),
+	keyof Search & ("away" | "cordoned" | "draining" | "maintenance" | "busy" | "deleted"),
 	string,
 	(s: Summary) => number | null,
 ][] = [
@@ -15,6 +15,7 @@ const chips: [
 	["draining", "Draining", (s) => s.draining],
 	["maintenance", "Maintenance", (s) => s.maintenance],
 	["busy", "Has allocations", () => null],
+	["deleted", "Deleted too", () => null],
 ];
 
 const orders: [Order | "", string][] = [

@@ -1,8 +1,9 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import type { List, NodeList } from "../store/list";
+import type { NodeRow } from "../store/nodes";
 import { Button } from "../ui/parts";
-import { full, useNow } from "../ui/time";
+import { ago, full, useNow } from "../ui/time";
 import { useFleet, useNode } from "./hooks";
 import { Said } from "./said";
 import {
@@ -142,7 +143,12 @@ export function Grid({
 							title={id === "live" ? "Live allocations: neither released nor past their end" : undefined}
 						>
 							{id === "tick" ? (
-								<Tick label="Select all that match" on={ticked === "all"} onTick={() => onTick("all", false)} />
+								<Tick
+									label="Select all that match"
+									on={ticked === "all"}
+									off={nodes.withDeleted ? "Deleted nodes are in the list: nothing can be done to them" : undefined}
+									onTick={() => onTick("all", false)}
+								/>
 							) : (
 								title
 							)}
@@ -222,20 +228,20 @@ const Row = memo(function Row({
 		);
 	const n = held.node;
 	const at = withId ? 2 : 1;
-	const inService = service(n);
-	const drain = drainWords(n, now);
-	const cordon = cordonWords(n, now);
+	const gone = n.deletedAt != null;
 	const flashing = held.changedAt > 0 && Date.now() - held.changedAt < 1_200;
 	return (
 		<div
 			role="row"
 			{...frame}
-			className={`nodes-row group absolute inset-x-0 items-center border-line border-b ${active ? "bg-active" : peeked ? "bg-hover" : "hover:bg-hover"}`}
+			className={`nodes-row group absolute inset-x-0 items-center border-line border-b ${gone ? "text-muted" : ""} ${active ? "bg-active" : peeked ? "bg-hover" : "hover:bg-hover"}`}
 			onPointerDown={() => onActivate(id)}
 			onDoubleClick={() => onOpen(id)}
 		>
 			<div role="gridcell" aria-colindex={1} className="col-tick px-2 pl-4">
-				<Tick label={`Select ${n.hostname}`} on={ticked} tabIndex={active ? 0 : -1} onTick={(range) => onTick(id, range)} />
+				{!gone && (
+					<Tick label={`Select ${n.hostname}`} on={ticked} tabIndex={active ? 0 : -1} onTick={(range) => onTick(id, range)} />
+				)}
 			</div>
 			<Cell column="name" index={2} className={outdated ? "text-muted" : ""}>
 				{flashing && (
@@ -254,8 +260,8 @@ const Row = memo(function Row({
 						e.preventDefault();
 						onOpen(id);
 					}}
-					title={outdated ? `${n.hostname} · no longer matches` : `${n.hostname} · ${n.id}`}
-					className={`rounded font-medium font-mono hover:text-accent hover:underline ${outdated ? "text-muted line-through" : "text-text"}`}
+					title={`${n.hostname} · ${outdated ? "no longer matches" : gone ? "deleted" : n.id}`}
+					className={`rounded font-medium font-mono hover:text-accent hover:underline ${outdated || gone ? "text-muted line-through" : "text-text"}`}
 				>
 					{n.hostname}
 				</a>
@@ -268,6 +274,18 @@ const Row = memo(function Row({
 			<Cell column="pool" index={2 + at} title={n.pool.name}>
 				{n.pool.name}
 			</Cell>
+			{gone ? <Gone n={n} at={at} now={now} /> : <Axes n={n} at={at} now={now} active={active} onAct={onAct} />}
+		</div>
+	);
+});
+
+/** How a node stands, axis by axis, and what can be done to it. */
+function Axes({ n, at, now, active, onAct }: { n: NodeRow; at: number; now: number; active: boolean; onAct: Props["onAct"] }) {
+	const inService = service(n);
+	const drain = drainWords(n, now);
+	const cordon = cordonWords(n, now);
+	return (
+		<>
 			<Cell column="connectivity" index={3 + at} title={n.connectivitySince ? `since ${full(n.connectivitySince)}` : undefined}>
 				<Said sign={connectivity(n.connectivity)} />
 			</Cell>
@@ -302,9 +320,36 @@ const Row = memo(function Row({
 				<RowAction n={n} control={n.cordoned ? "uncordon" : "cordon"} active={active} onAct={onAct} />
 				<RowAction n={n} control="drain" active={active} onAct={onAct} />
 			</div>
-		</div>
+		</>
 	);
-});
+}
+
+/** A deleted node stands nowhere any more; only when it went is left to say. */
+function Gone({ n, at, now }: { n: NodeRow; at: number; now: number }) {
+	const blank = [
+		["state", 5],
+		["cordon", 6],
+		["drain", 7],
+		["live", 8],
+		["seen", 9],
+		["actions", 10],
+	] as const;
+	return (
+		<>
+			<Cell column="connectivity" index={3 + at} title={`deleted at ${full(n.deletedAt ?? "")}`}>
+				<Said sign={{ glyph: "▪", word: "deleted", tone: "muted" }} />
+			</Cell>
+			<Cell column="service" index={4 + at}>
+				{ago(n.deletedAt ?? "", now)}
+			</Cell>
+			{blank.map(([column, index]) => (
+				<Cell key={column} column={column} index={index + at} className={column === "live" ? "text-right" : ""}>
+					{column === "actions" ? null : <None />}
+				</Cell>
+			))}
+		</>
+	);
+}
 
 function RowAction({
 	n,
@@ -312,7 +357,7 @@ function RowAction({
 	active,
 	onAct,
 }: {
-	n: Parameters<typeof refusal>[0];
+	n: NodeRow;
 	control: Control;
 	active: boolean;
 	onAct: (id: string, control: Control) => void;
@@ -336,11 +381,14 @@ function RowAction({
 function Tick({
 	label,
 	on,
+	off,
 	tabIndex = 0,
 	onTick,
 }: {
 	label: string;
 	on: boolean;
+	/** Why it cannot be ticked. */
+	off?: string | undefined;
 	tabIndex?: number;
 	onTick: (range: boolean) => void;
 }) {
@@ -349,6 +397,8 @@ function Tick({
 			type="checkbox"
 			aria-label={label}
 			checked={on}
+			disabled={off !== undefined}
+			title={off}
 			tabIndex={tabIndex}
 			onChange={(e) => onTick((e.nativeEvent as MouseEvent).shiftKey === true)}
 			className="size-3.5 align-middle"

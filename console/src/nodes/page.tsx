@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type KeyboardEvent, lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Begin } from "../act/dialog";
-import type { Target } from "../bulk/dialog";
+import type { Target } from "../bulk/specs";
 import { noConditions, parseSearch, type Search, toFilter } from "../store/filter";
 import type { List, NodeList } from "../store/list";
 import { Button, Failure, Spinner } from "../ui/parts";
@@ -33,7 +33,7 @@ export function NodesPage({ viewer }: { viewer: string }) {
 	const [activeId, setActive] = useState<string | null>(peekId ?? nodes.left.activeId);
 	const [acting, setActing] = useState<{ id: string; control: Control; begin?: Begin | undefined } | null>(null);
 	const [many, setMany] = useState<Target | null>(null);
-	const ticks = useTicks(list.ids, key);
+	const ticks = useTicks(nodes, list.ids, key);
 	const announcement = useAnnouncements();
 	const filterBox = useRef<HTMLInputElement>(null);
 	const toast = useToast();

@@ -2,12 +2,14 @@ import { useEffect, useRef, useState } from "react";
 import { request } from "../api/client";
 import { RunningQuery } from "../bulk/documents";
 import type { RunningOperationsQuery } from "../gql/graphql";
-import type { List } from "../store/list";
+import type { List, NodeList } from "../store/list";
 import { useFleet } from "./hooks";
 
 export type Ticks = {
 	ticked: ReadonlySet<string> | "all";
 	some: boolean;
+	/** Whether all that match can be taken at once: not while deleted ones are among them, to which nothing can be done. */
+	all: boolean;
 	/** Ticks a row, or takes its tick away; with range from the one before on. */
 	tick: (id: string | "all", range: boolean) => void;
 	clear: () => void;
@@ -16,7 +18,8 @@ export type Ticks = {
 const none: ReadonlySet<string> = new Set();
 
 /** Which rows of a list are ticked. Another list begins without any. */
-export function useTicks(ids: readonly string[], key: string): Ticks {
+export function useTicks(list: NodeList, ids: readonly string[], key: string): Ticks {
+	const fleet = useFleet();
 	const [ticked, setTicked] = useState<ReadonlySet<string> | "all">(none);
 	const last = useRef<string | null>(null);
 	// biome-ignore lint/correctness/useExhaustiveDependencies: the key says which list it is
@@ -24,18 +27,20 @@ export function useTicks(ids: readonly string[], key: string): Ticks {
 		setTicked(none);
 		last.current = null;
 	}, [key]);
-	const current = useRef({ ids, ticked });
-	current.current = { ids, ticked };
+	const all = !list.withDeleted;
+	const can = (id: string) => !fleet.nodes.get(id)?.node.deletedAt;
+	const current = useRef({ ids, ticked, all, can });
+	current.current = { ids, ticked, all, can };
 	const [stable] = useState(() => ({
 		tick(id: string | "all", range: boolean) {
-			const { ids, ticked } = current.current;
-			if (id === "all") return setTicked(ticked === "all" ? none : "all");
+			const { ids, ticked, all, can } = current.current;
+			if (id === "all") return all && setTicked(ticked === "all" ? none : "all");
 			const next = new Set(ticked === "all" ? ids : ticked);
 			const on = !next.has(id);
 			const from = range && last.current ? ids.indexOf(last.current) : -1;
 			const to = ids.indexOf(id);
 			const list = from >= 0 && to >= 0 ? ids.slice(Math.min(from, to), Math.max(from, to) + 1) : [id];
-			for (const one of list) on ? next.add(one) : next.delete(one);
+			for (const one of list.filter(can)) on ? next.add(one) : next.delete(one);
 			last.current = id;
 			setTicked(next);
 		},
@@ -44,7 +49,7 @@ export function useTicks(ids: readonly string[], key: string): Ticks {
 			last.current = null;
 		},
 	}));
-	return { ticked, some: ticked === "all" || ticked.size > 0, ...stable };
+	return { ticked, some: ticked === "all" || ticked.size > 0, all, ...stable };
 }
 
 const small = "whitespace-nowrap rounded border border-line bg-bg px-1.5 text-text hover:bg-hover";
@@ -58,7 +63,7 @@ export function Ticked({ list, ticks, onMany }: { list: List; ticks: Ticks; onMa
 			<button type="button" className={small} onClick={onMany}>
 				Act on {n === 1 ? "it" : "them"}…
 			</button>
-			{ticks.ticked !== "all" && list.total > n && (
+			{ticks.all && ticks.ticked !== "all" && list.total > n && (
 				<button type="button" className={small} onClick={() => ticks.tick("all", false)}>
 					Select all {list.total.toLocaleString("en")} that match
 				</button>

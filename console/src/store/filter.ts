@@ -10,6 +10,8 @@ export type Search = {
 	maintenance?: true | undefined;
 	busy?: true | undefined;
 	away?: true | undefined;
+	/** The deleted ones too. */
+	deleted?: true | undefined;
 	order?: Order | undefined;
 	/** Not draining. No address says so: the board of drains does. */
 	idle?: true | undefined;
@@ -33,6 +35,7 @@ export const noConditions = {
 	maintenance: undefined,
 	busy: undefined,
 	away: undefined,
+	deleted: undefined,
 } satisfies Partial<Search>;
 
 /** Reads the address; whatever it cannot use is left out rather than refused, for people edit addresses. */
@@ -49,6 +52,7 @@ export function parseSearch(raw: Record<string, unknown>): Search {
 		maintenance: flag(raw.maintenance),
 		busy: flag(raw.busy),
 		away: flag(raw.away),
+		deleted: flag(raw.deleted),
 		order: order && order in orders ? (order as Order) : undefined,
 		peek: text(raw.peek),
 		op: text(raw.op),
@@ -66,6 +70,7 @@ export function toFilter(s: Search): NodeFilter {
 	if (s.maintenance) f.maintenance = true;
 	if (s.busy) f.liveAllocations = true;
 	if (s.away) f.connectivity = away;
+	if (s.deleted) f.includeDeleted = true;
 	return f;
 }
 

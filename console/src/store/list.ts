@@ -3,6 +3,7 @@ import { CountSubscription, MembersSubscription, NodesQuery, RowsSubscription } 
 import { firstPage, takeNodes } from "../boot";
 import type { NodeFilter, NodeOrder, NodesQuery as NodesData } from "../gql/graphql";
 import type { Fleet } from "./fleet";
+import type { NodeRow } from "./nodes";
 
 /** The list as the page shows it: the ids in the order in which they were read. Live changes never move a row. */
 export type List = {
@@ -37,6 +38,8 @@ const together = 60;
 export class NodeList {
 	#fleet: Fleet;
 	#filter: NodeFilter;
+	/** The filter as the streams take it: they tell of nodes that are there. */
+	#live: NodeFilter;
 	#order: NodeOrder;
 	#view: List = {
 		ids: [],
@@ -67,7 +70,9 @@ export class NodeList {
 
 	constructor(fleet: Fleet, filter: NodeFilter, order: NodeOrder) {
 		this.#fleet = fleet;
+		const { includeDeleted, ...live } = filter;
 		this.#filter = filter;
+		this.#live = live;
 		this.#order = order;
 	}
 
@@ -75,7 +80,12 @@ export class NodeList {
 	left: { activeId: string | null; offset: number } = { activeId: null, offset: 0 };
 
 	get #all(): boolean {
-		return Object.keys(this.#filter).length === 0;
+		return Object.keys(this.#live).length === 0;
+	}
+
+	/** Deleted nodes are in it too: then one that is deleted stays, and what the streams count is not the whole of it. */
+	get withDeleted(): boolean {
+		return this.#filter.includeDeleted === true;
 	}
 
 	get view(): List {
@@ -223,7 +233,7 @@ export class NodeList {
 				// With a filter only the members' stream knows whether a row belongs; without one, a row that is seen does.
 				const back = this.#all ? batch.changed.filter((n) => !this.#fleet.nodes.get(n.id)).map((n) => n.id) : [];
 				for (const node of batch.changed) this.#fleet.take(node);
-				if (batch.removed.length) this.#vanish(batch.removed);
+				if (batch.removed.length) void this.#part(batch.removed, (gone) => this.#vanish(gone));
 				this.#restore(back);
 			},
 			onExpired: (e) => this.#renew(e),
@@ -236,7 +246,7 @@ export class NodeList {
 		this.#members ??= this.#fleet.socket.add<Change>({
 			query: MembersSubscription.toString(),
 			field: "nodeChanges",
-			variables: () => ({ tenantId: this.#fleet.tenantId, after: this.#memberAsOf, filter: this.#filter }),
+			variables: () => ({ tenantId: this.#fleet.tenantId, after: this.#memberAsOf, filter: this.#live }),
 			onItem: (change) => {
 				this.#memberAsOf = change.asOf;
 				if (this.#meanwhile) this.#meanwhile.push(change);
@@ -245,6 +255,7 @@ export class NodeList {
 			onExpired: (e) => this.#renew(e),
 			onEnd: (error) => this.#set({ error }),
 		});
+		if (this.withDeleted) return;
 		this.#count ??= this.#fleet.socket.add<{ total: number }>({
 			query: CountSubscription.toString(),
 			field: "fleetSummary",
@@ -275,10 +286,11 @@ export class NodeList {
 		this.#restore(back.filter((id) => this.#fleet.nodes.get(id)));
 		for (const id of change.removed) this.#arrived.delete(id);
 		const gone = change.removed.filter((id) => this.#listed.has(id));
-		if (gone.length === 0) {
-			// Nothing that is shown.
-		} else if (this.#all) this.#vanish(gone);
-		else this.#set({ outdated: new Set([...this.#view.outdated, ...gone]) });
+		if (gone.length)
+			void this.#part(gone, (gone) => {
+				if (this.#all) this.#vanish(gone);
+				else this.#set({ outdated: new Set([...this.#view.outdated, ...gone]) });
+			});
 		if (this.#arrived.size && !this.#arriving) this.#arriving = setTimeout(() => void this.#welcome(), together);
 	}
 
@@ -292,7 +304,7 @@ export class NodeList {
 		try {
 			const { nodes: page } = await request(NodesQuery, {
 				tenantId: this.#fleet.tenantId,
-				filter: { nodeIds: ids, or: [this.#filter] },
+				filter: { nodeIds: ids, or: [this.#live] },
 				orderBy: this.#order,
 				first: ids.length,
 			});
@@ -320,6 +332,30 @@ export class NodeList {
 		} else this.#put({ ids, asOf, off: null });
 		this.#set({ total: Math.max(this.#view.total, this.#view.ids.length - this.#view.outdated.size) });
 		this.#attend();
+	}
+
+	// A stream says of a deleted node only that it left. Where deleted ones are listed too they are read, and stay; the others part.
+	async #part(ids: readonly string[], part: (ids: readonly string[]) => void): Promise<void> {
+		if (!this.withDeleted) return part(ids);
+		const reading = this.#reading;
+		const mark = this.#fleet.nodes.mark();
+		let stay: readonly NodeRow[] = [];
+		try {
+			const { nodes } = await request(NodesQuery, {
+				tenantId: this.#fleet.tenantId,
+				filter: { ...this.#filter, nodeIds: [...ids] },
+				orderBy: this.#order,
+				first: ids.length,
+			});
+			stay = nodes.nodes;
+		} catch {
+			// Whether they are deleted is not known then: they are not shown as if they were there.
+		}
+		if (reading !== this.#reading || this.#closed) return;
+		for (const node of stay) this.#fleet.nodes.merge(node, mark);
+		const staying = new Set(stay.map((n) => n.id));
+		const gone = ids.filter((id) => !staying.has(id));
+		if (gone.length) part(gone);
 	}
 
 	#vanish(ids: readonly string[]): void {

@@ -1,5 +1,5 @@
 import { Tooltip } from "radix-ui";
-import { type ButtonHTMLAttributes, type ReactNode, useEffect, useRef, useState } from "react";
+import { type ButtonHTMLAttributes, Fragment, type ReactNode, useEffect, useRef, useState } from "react";
 import type { ApiError } from "../api/client";
 
 const looks = {
@@ -120,9 +120,22 @@ export function Key({ children }: { children: ReactNode }) {
 
 /** A line to type elsewhere, with its copy button. */
 export function Command({ text, label }: { text: string; label: string }) {
+	const long = text.split("\n").length > 8;
 	return (
 		<div className="flex items-start gap-2 rounded border border-line bg-raised py-1 pr-1.5 pl-3">
-			<pre className="wrap-anywhere min-w-0 flex-1 whitespace-pre-wrap py-0.5 font-mono text-xs">{text}</pre>
+			{/* What scrolls must be reachable by the keyboard; and a line is broken before a flag, not behind its dashes. */}
+			<pre
+				className={`wrap-anywhere min-w-0 flex-1 whitespace-pre-wrap py-0.5 font-mono text-xs ${long ? "max-h-40 overflow-auto" : ""}`}
+				tabIndex={long ? 0 : undefined}
+			>
+				{text.split(/(?<=\s)(?=--)/).map((part, i) => (
+					// biome-ignore lint/suspicious/noArrayIndexKey: the parts have no names, and none moves
+					<Fragment key={i}>
+						<span className="whitespace-nowrap">{/^[-\w]*/.exec(part)?.[0]}</span>
+						{part.replace(/^[-\w]*/, "")}
+					</Fragment>
+				))}
+			</pre>
 			<Copy text={text} label={label} />
 		</div>
 	);
