@@ -2,8 +2,11 @@ package pki_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/better-compute/better-compute/pki"
 )
 
 // row is all that the tables hold of a node.
@@ -37,4 +40,37 @@ func TestLostIdentity(t *testing.T) {
 	_, err := b.store.Join(t.Context(), r, thief.exporter)
 	reason(t, err, "proof")
 	require.Equal(t, before, b.row(t, first.NodeID), "D15")
+}
+
+// A certificate that is revoked after the first look at it, while its first use waits for the node, is not let in: the second look has the last word.
+func TestAdmitLooksTwice(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[pki.Refusal]string{
+		pki.RefusedRevoked:    `update node_certs set state = 'REVOKED', ended_at = now() where node_id = $1`,
+		pki.RefusedGeneration: `update nodes set identity_generation = 2 where id = $1`,
+		pki.RefusedDeleted:    `update nodes set deleted_at = now() where id = $1`,
+	} {
+		b := setup(t)
+		a := b.joined(t, newMachine(t, "m1"))
+		holder, err := b.db.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = holder.Exec(t.Context(), `select from nodes where id = $1 for update`, a.NodeID)
+		require.NoError(t, err)
+		admitted := make(chan error, 1)
+		go func() {
+			_, err := b.store.Admit(t.Context(), leafOf(t, a.Certificate))
+			admitted <- err
+		}()
+		require.Eventually(t, func() bool {
+			var waits bool
+			err := b.db.Pool().QueryRow(t.Context(),
+				`select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
+			return err == nil && waits
+		}, 20*time.Second, 5*time.Millisecond, "it must wait for the node")
+		_, err = holder.Exec(t.Context(), change, a.NodeID)
+		require.NoError(t, err)
+		require.NoError(t, holder.Commit(t.Context()))
+		reason(t, <-admitted, want)
+		require.True(t, one[bool](t, b, `select first_used_at is null from node_certs where serial = $1`, a.Serial), string(want))
+	}
 }
