@@ -76,13 +76,13 @@ func (d *faultyDisk) unlessFailed(do func() error) error {
 
 // eachFault runs a test once for every change that act makes on the disk, failing that one, in each way. act gets the disk and says afterwards what
 // must hold; the walk is over when act made fewer changes than were let through.
-func eachFault(t *testing.T, act func(t *testing.T, d *faultyDisk)) {
+func eachFault(t *testing.T, act func(d *faultyDisk)) {
 	t.Helper()
 	for _, forEver := range []bool{false, true} {
 		var met []string
 		for n := 1; ; n++ {
 			d := &faultyDisk{disk: localDisk{}, left: n, err: syscall.ENOSPC, forEver: forEver}
-			act(t, d)
+			act(d)
 			if d.failed == "" {
 				break
 			}
@@ -104,7 +104,7 @@ func TestDiskFaultsAtJoin(t *testing.T) {
 
 	t.Run("D9 whatever fails of a first join, the same token makes the one node afterwards", func(t *testing.T) {
 		t.Parallel()
-		eachFault(t, func(t *testing.T, d *faultyDisk) {
+		eachFault(t, func(d *faultyDisk) {
 			g := agenttest.New(t, agenttest.Options{})
 			defer g.Close()
 			a, _ := machine(t, g)
@@ -116,11 +116,10 @@ func TestDiskFaultsAtJoin(t *testing.T) {
 				oneLine(t, err, d)
 			}
 			second, again := a.Join(t.Context(), Join{Token: token})
-			switch {
-			case again == nil:
+			if again == nil {
 				require.Error(t, err, "%s: what was joined joined twice", d.failed)
 				require.NoError(t, a.mustBe(second.Credential), d.failed)
-			default: // the credential was written before the fault
+			} else { // the credential was written before the fault
 				require.ErrorIs(t, again, ErrJoined, d.failed)
 				if err == nil {
 					require.NoError(t, a.mustBe(first.Credential), d.failed)
@@ -132,7 +131,7 @@ func TestDiskFaultsAtJoin(t *testing.T) {
 
 	t.Run("D13 whatever fails of a join anew, the identity stays and the same token gives the same node its certificate", func(t *testing.T) {
 		t.Parallel()
-		eachFault(t, func(t *testing.T, d *faultyDisk) {
+		eachFault(t, func(d *faultyDisk) {
 			g := agenttest.New(t, agenttest.Options{})
 			defer g.Close()
 			a, _ := machine(t, g)
@@ -163,7 +162,7 @@ func TestDiskFaultsAtJoin(t *testing.T) {
 
 	t.Run("D8 whatever fails of a reset, every old file is in its place or aside, whole", func(t *testing.T) {
 		t.Parallel()
-		eachFault(t, func(t *testing.T, d *faultyDisk) {
+		eachFault(t, func(d *faultyDisk) {
 			g := agenttest.New(t, agenttest.Options{})
 			defer g.Close()
 			a, _ := machine(t, g)
@@ -227,6 +226,7 @@ func TestDiskFaultsAtRenewal(t *testing.T) {
 			renew(a, g, old)
 		},
 		"the promotion": func(t *testing.T, a *Agent, g *agenttest.Gateway, d *faultyDisk) {
+			t.Helper()
 			old, _, err := a.current()
 			require.NoError(t, err)
 			require.True(t, renew(a, g, old))
@@ -241,7 +241,7 @@ func TestDiskFaultsAtRenewal(t *testing.T) {
 		t.Run("D12 "+name, func(t *testing.T) {
 			t.Parallel()
 			g := agenttest.New(t, agenttest.Options{})
-			eachFault(t, func(t *testing.T, d *faultyDisk) {
+			eachFault(t, func(d *faultyDisk) {
 				a, written := machine(t, g)
 				joined, err := a.Join(t.Context(), Join{Token: g.Token()})
 				require.NoError(t, err)
