@@ -34,6 +34,10 @@ const (
 // records lists every record, the ones that make a machine joined first: a move that is cut off leaves the identity for last.
 var records = []string{credentialRecord, nextRecord, pendingRecord, identityRecord}
 
+// expendable says of a record that its damage costs a further request at most: it counts as absent then. Were it to stop the machine, a certificate that
+// is whole would run out unrenewed. What can't be read at all is another matter: it may be whole.
+func expendable(record string) bool { return record == pendingRecord || record == nextRecord }
+
 // lockFile guards joins and renewals; it stays for ever.
 const lockFile = "lock"
 
@@ -54,10 +58,14 @@ type store struct {
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// read loads a record; found is false only when it surely is not there. What was cut off or damaged is taken from the newest whole copy beside
-// it. An error means that nobody can say what the record was, and that nothing may be put in its place.
+// read loads a record; found is false only when it surely is not there, or is expendable and damaged. What was cut off or damaged is taken from the
+// newest whole copy beside it. An error means that nobody can say what the record was, and that nothing may be put in its place.
 func (s *store) read(record string, into any) (found bool, err error) {
 	payload, _, found, err := s.newest(record)
+	if errors.Is(err, errDamaged) && expendable(record) {
+		s.log.Warn("a damaged record is passed over; it is made anew when it is needed", "record", record)
+		return false, nil
+	}
 	if err != nil || !found {
 		return false, err
 	}
@@ -126,7 +134,7 @@ func (s *store) write(record string, v any) error {
 		return fmt.Errorf("write the %s: %w", record, err)
 	}
 	_, revision, found, err := s.newest(record)
-	if err != nil {
+	if err != nil && (!errors.Is(err, errDamaged) || !expendable(record)) {
 		return err
 	}
 	if err := s.replace(record, encode(record, revision+1, payload), found); err != nil {

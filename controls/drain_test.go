@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,46 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, 1, len(slices.DeleteFunc(changed, func(c bool) bool { return !c })))
 		require.Equal(t, []string{"node.draining", "node.drained"}, b.log(n))
 		require.True(t, b.drain(n, "later").Changed, "B7 one that came later is another")
+	})
+
+	t.Run("B5 one that comes before the other's commit joins it too, and is told where it began", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		n := b.node()
+		held, err := b.db.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = held.Exec(t.Context(), "select from event_clock for update") // a drain that has decided waits here before it commits
+		require.NoError(t, err)
+		waiting := func(callers int) {
+			b.eventually(5*time.Second, func() bool {
+				var n int
+				err := b.db.Pool().QueryRow(t.Context(), `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&n)
+				return err == nil && n == callers
+			}, "it waits")
+		}
+		var g errgroup.Group
+		answers := make([]node.Changed, 2)
+		for i := range answers {
+			g.Go(func() (err error) {
+				edit := b.edit(b.alex, n, "")
+				edit.RequestID = "call-" + strconv.Itoa(i)
+				answers[i], err = b.drainBy(t.Context(), edit)
+				return err
+			})
+			waiting(i + 1)
+		}
+		require.NoError(t, held.Rollback(t.Context()))
+		require.NoError(t, g.Wait())
+		require.Equal(t, []string{"node.draining", "node.drained"}, b.log(n))
+		require.Equal(t, []bool{true, false}, []bool{answers[0].Changed, answers[1].Changed})
+		require.Equal(t, answers[0].Node.LastDrain.ID, answers[1].Node.LastDrain.ID)
+		require.Equal(t, b.events(n)[0].Cursor(), answers[1].Cursor, "who waits from there is told of the end")
+		edit := b.edit(b.alex, n, "")
+		edit.RequestID = "call-1"
+		again, err := b.drainBy(t.Context(), edit)
+		require.NoError(t, err)
+		require.Equal(t, answers[1].Cursor, again.Cursor)
+		require.Equal(t, answers[0].Node.Version, b.get(n).Version, "the answer's version is the node's")
 	})
 
 	t.Run("B5 50 concurrent drains are one", func(t *testing.T) {
@@ -406,6 +447,22 @@ func TestDrainRaces(t *testing.T) {
 
 func TestBookings(t *testing.T) {
 	t.Parallel()
+
+	t.Run("Who holds no role in the tenant is refused at once, whoever holds the reservation", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		r := b.book(b.node(), time.Hour)
+		eve := b.principal("eve", "other")
+		held, err := b.db.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = held.Exec(t.Context(), "select from reservations where id = $1 for update", r.ID)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than a lock is waited for
+		defer cancel()
+		_, err = b.controls.Release(ctx, placement.Release{Who: eve, TenantID: "acme", ReservationID: r.ID})
+		require.Equal(t, fault.Forbidden, fault.CodeOf(err), "%v", err)
+		require.NoError(t, held.Rollback(t.Context()))
+	})
 
 	t.Run("A release is once, and of the tenant that booked", func(t *testing.T) {
 		t.Parallel()

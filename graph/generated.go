@@ -7101,7 +7101,7 @@ type Mutation {
   nodeCordon("What to do." input: NodeCordonInput!): NodePayload
   "Lets new work land again and ends a running drain. Taints, maintenance and other reasons stay."
   nodeUncordon("What to do." input: NodeUncordonInput!): NodePayload
-  "Cordons the node and waits until it holds no live allocation; nothing is evicted. The node stays cordoned afterwards. The answer is of the beginning: the drain of an empty node is over by the log's next event after its cursor."
+  "Cordons the node and waits until it holds no live allocation; nothing is evicted. The node stays cordoned afterwards. The answer is of the beginning: the drain of an empty node is over by the next event of the node after its cursor."
   nodeDrain("What to do." input: NodeDrainInput!): NodePayload
   "Adds and removes taints: NoSchedule reasons that operators own. No other reason is moved, whatever its name. dedicated=<tenant> keeps every tenant off but that one, and lets it see the node."
   nodeTaint("What to do." input: NodeTaintInput!): NodePayload

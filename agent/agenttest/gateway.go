@@ -164,6 +164,13 @@ func (g *Gateway) Joins() int {
 	return g.joins
 }
 
+// Nodes counts the nodes that machines have become.
+func (g *Gateway) Nodes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.nodes)
+}
+
 // Dials counts the connections that arrived, whatever became of them.
 func (g *Gateway) Dials() int { return g.listener.count() }
 
