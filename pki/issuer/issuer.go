@@ -167,7 +167,7 @@ func (s *signer) create(key crypto.PublicKey, leaf x509.Certificate) (*x509.Cert
 	return made.Certificate, nil
 }
 
-// keyID names a key as RFC 7093 has it: by the first 160 bits of its SHA-256. The library would write the key and parse it again for the same.
+// keyID names a key as RFC 7093 has it: by the first 160 bits of its SHA-256. Left to itself the library writes the key and parses it again for a name by SHA-1.
 func keyID(key crypto.PublicKey) ([]byte, error) {
 	public, ok := key.(*ecdsa.PublicKey)
 	if !ok {
