@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -70,20 +71,22 @@ func drain(ctx context.Context, r *rig, s size) ([]Row, error) {
 	return []Row{first, second}, err
 }
 
+// byJob starts the server anew as one that looks at no drain by itself, so that each has a job at once; back starts it as it was.
+func (r *rig) byJob(ctx context.Context) (back func() error, err error) {
+	r.halt()
+	return func() error {
+		r.halt()
+		return r.serve(ctx, nil)
+	}, r.serve(ctx, []string{"--drains-by-job"})
+}
+
 // drainJob measures both ways in turn on a server that looks at no drain by itself after its answers: the River jobs do.
 func drainJob(ctx context.Context, r *rig, s size) (_ []Row, err error) {
-	restart := func(flags ...string) error {
-		r.halt()
-		return r.serve(ctx, flags)
-	}
-	if err := restart("--drains-by-job"); err != nil {
+	back, err := r.byJob(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if again := restart(); err == nil {
-			err = again
-		}
-	}()
+	defer func() { err = errors.Join(err, back()) }()
 	ids, err := r.nodes(ctx, 2)
 	if err != nil {
 		return nil, err

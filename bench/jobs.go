@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/better-compute/better-compute/id"
@@ -9,7 +10,12 @@ import (
 
 // jobs measures from a drain's transaction to its River job's run, at about 200 drains a second. Both times are the database's: of the
 // transaction that inserted the job, and of the fetch that started it. The nodes hold a booking, so that the drains don't end.
-func jobs(ctx context.Context, r *rig, s size) ([]Row, error) {
+func jobs(ctx context.Context, r *rig, s size) (_ []Row, err error) {
+	back, err := r.byJob(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, back()) }()
 	ids, err := r.nodes(ctx, s.n+1)
 	if err != nil {
 		return nil, err
@@ -73,6 +79,8 @@ func (r *rig) book(ctx context.Context, nodeIDs []string) error {
 
 // waits gives how long each of the drains' jobs after the newest counted one waited for its run.
 func (r *rig) waits(ctx context.Context, newest int64, n int) ([]time.Duration, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
 	for {
 		var waits []time.Duration
 		var last *int64
