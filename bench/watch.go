@@ -46,7 +46,7 @@ func (r *rig) watch(ctx context.Context, types ...string) (_ *watcher, err error
 	}
 	if _, err := fmt.Fprintf(conn, "GET /graphql HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n",
-		address, r.token, base64.StdEncoding.EncodeToString([]byte("sixteen bytes...")[:16])); err != nil {
+		address, r.token, base64.StdEncoding.EncodeToString([]byte("sixteen bytes..."))); err != nil {
 		return nil, err
 	}
 	resp, err := http.ReadResponse(w.in, nil)

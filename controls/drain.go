@@ -106,10 +106,13 @@ type emptiness struct {
 	newest string // the drain that was the node's newest before the lock was waited for; "" for none
 }
 
-// before reads what drain there was when the call came, without a lock.
+// before reads what drain there was when the call came, without a lock. A later try of the same call keeps what the first one read.
 func (e *emptiness) before(b *pgx.Batch, nodeID string) {
 	b.Queue(`select coalesce((select id from node_drains where node_id = $1 order by started_at desc, id desc limit 1), '')`, nodeID).
 		QueryRow(func(row pgx.Row) error {
+			if e.asked {
+				return row.Scan(nil)
+			}
 			e.asked = true
 			return row.Scan(&e.newest)
 		})

@@ -71,7 +71,7 @@ func TestControls(t *testing.T) {
 		released := b.query(`mutation($r: ID!) { reservationRelease(input: { tenantId: "acme", reservationId: $r }) { changed reservation { state } } }`,
 			object{"r": booked["id"]})
 		require.Equal(t, "RELEASED", released.at(t, "reservationRelease", "reservation", "state"))
-		// No job runs in this test: the look after the answer does it.
+		// No job runs in this test: the release's own transaction does it.
 		require.Eventually(t, func() bool {
 			got := b.query(`query($n: ID!) { node(tenantId: "acme", nodeId: $n) { cordoned noScheduleReasons drain { state endedBy } } }`, object{"n": n}).at(t, "node").(object)
 			reasons := got["noScheduleReasons"].([]any)
