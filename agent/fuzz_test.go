@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,10 +111,17 @@ func FuzzMachineFiles(f *testing.F) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		}
-		s := &wire.Inventory{System: &wire.System{ProductUuid: h.Print(t.Context()).GetProductUuid(), Serial: h.smbios("product_serial"), MachineId: h.text("etc/machine-id")}, Os: h.os()}
+		s := &wire.Inventory{
+			System:      &wire.System{ProductUuid: h.Print(t.Context()).GetProductUuid(), Serial: h.smbios("product_serial"), MachineId: h.text("etc/machine-id")},
+			Os:          h.os(),
+			FileSystems: []*wire.FileSystem{{Path: "/" + firmware}}, // as the kernel gives it, whatever bytes that are
+			Notes:       slices.Repeat([]string{release}, 2*maxList),
+		}
+		require.True(t, sound(s.ProtoReflect()))
+		require.Len(t, s.GetNotes(), maxList)
 		_, err := proto.Marshal(s)
 		require.NoError(t, err)
-		for _, text := range []string{s.GetSystem().GetProductUuid(), s.GetSystem().GetSerial(), s.GetSystem().GetMachineId(), s.GetOs().GetName()} {
+		for _, text := range []string{s.GetSystem().GetProductUuid(), s.GetSystem().GetSerial(), s.GetSystem().GetMachineId(), s.GetOs().GetName(), s.GetFileSystems()[0].GetPath(), s.GetNotes()[0]} {
 			require.Equal(t, clean(text), text)
 		}
 	})

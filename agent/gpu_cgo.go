@@ -73,6 +73,9 @@ func ask[T any](ctx context.Context, l *nvmlLibrary, talk func() T) (answer T, o
 	}
 }
 
+// maxGPUs is more than any machine has; the server keeps no more of a report.
+const maxGPUs = 128
+
 type gpuList struct {
 	gpus   []*wire.Gpu
 	driver *wire.GpuDriver
@@ -104,6 +107,12 @@ func (l *nvmlLibrary) listNow() gpuList {
 		found.note = "the driver can't count them (" + reason(ret) + ")"
 		return found
 	}
+	if count < 0 || count > maxGPUs {
+		l.close()
+		found.note = fmt.Sprintf("the driver says that there are %d, which can't be", count)
+		return found
+	}
+	seen := map[string]bool{}
 	for index := range count {
 		device, ret := l.api.DeviceGetHandleByIndex(index)
 		if ret != nvml.SUCCESS {
@@ -115,24 +124,26 @@ func (l *nvmlLibrary) listNow() gpuList {
 			found.note = why
 			continue
 		}
+		if seen[gpu.GetUuid()] {
+			found.note = fmt.Sprintf("GPU %d has the UUID of another", index)
+			continue
+		}
+		seen[gpu.GetUuid()] = true
 		found.gpus = append(found.gpus, gpu)
 	}
 	if found.note != "" {
 		l.close()
-	}
-	if len(found.gpus) > 0 && found.note != "" {
-		found.note = "some are missing: " + found.note
 	}
 	return found
 }
 
 // describe reads one GPU. Without a UUID it can't be told from others and is left out; every other fact may be missing.
 func describe(device nvml.Device, index int) (*wire.Gpu, string) {
-	uuid, ret := device.GetUUID()
-	if ret != nvml.SUCCESS || uuid == "" {
+	uuid, ret := uuidOf(device)
+	if ret != nvml.SUCCESS {
 		return nil, fmt.Sprintf("GPU %d gives no UUID (%s)", index, reason(ret))
 	}
-	gpu := &wire.Gpu{Uuid: clean(uuid), Index: uint32(index)}
+	gpu := &wire.Gpu{Uuid: uuid, Index: uint32(index)}
 	if name, ret := device.GetName(); ret == nvml.SUCCESS {
 		gpu.Model = clean(name)
 	}
@@ -155,6 +166,16 @@ func describe(device nvml.Device, index int) (*wire.Gpu, string) {
 		gpu.PciAddress = pciAddress(pci)
 	}
 	return gpu, ""
+}
+
+// uuidOf gives the UUID as it is listed, which is never empty.
+func uuidOf(device nvml.Device) (string, nvml.Return) {
+	uuid, ret := device.GetUUID()
+	uuid = clean(uuid)
+	if ret == nvml.SUCCESS && uuid == "" {
+		ret = nvml.ERROR_NOT_FOUND
+	}
+	return uuid, ret
 }
 
 // pciAddress gives the address as the kernel spells it; the library pads the domain to eight digits.
@@ -196,7 +217,7 @@ func (l *nvmlLibrary) runningNow() gpusRunning {
 // busy gives the GPUs that have a compute process; ok is false when one of them does not say.
 func (l *nvmlLibrary) busy() (uuids []string, ok bool) {
 	count, ret := l.api.DeviceGetCount()
-	if ret != nvml.SUCCESS {
+	if ret != nvml.SUCCESS || count < 0 || count > maxGPUs {
 		return nil, false
 	}
 	for index := range count {
@@ -204,7 +225,7 @@ func (l *nvmlLibrary) busy() (uuids []string, ok bool) {
 		if ret != nvml.SUCCESS {
 			return nil, false
 		}
-		uuid, ret := device.GetUUID()
+		uuid, ret := uuidOf(device)
 		if ret != nvml.SUCCESS {
 			return nil, false
 		}
@@ -213,11 +234,11 @@ func (l *nvmlLibrary) busy() (uuids []string, ok bool) {
 			return nil, false
 		}
 		if len(processes) > 0 {
-			uuids = append(uuids, clean(uuid))
+			uuids = append(uuids, uuid)
 		}
 	}
 	slices.Sort(uuids)
-	return uuids, true
+	return slices.Compact(uuids), true
 }
 
 // reason gives the library's word for what went wrong. It must not call the library, which may not be there.

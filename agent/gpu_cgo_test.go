@@ -33,7 +33,7 @@ func dgx(t *testing.T, busy ...int) *mock.Server {
 	return server
 }
 
-func uuidOf(t *testing.T, server *mock.Server, index int) string {
+func listedUUID(t *testing.T, server *mock.Server, index int) string {
 	t.Helper()
 	uuid, ret := server.Devices[index].GetUUID()
 	require.Equal(t, nvml.SUCCESS, ret)
@@ -53,7 +53,7 @@ func TestGPUs(t *testing.T) {
 		seen := map[string]bool{}
 		for index, gpu := range i.GetGpus() {
 			require.EqualValues(t, index, gpu.GetIndex())
-			require.Equal(t, uuidOf(t, server, index), gpu.GetUuid())
+			require.Equal(t, listedUUID(t, server, index), gpu.GetUuid())
 			require.Equal(t, "ampere", gpu.GetArchitecture())
 			require.Equal(t, "8.0", gpu.GetComputeCapability())
 			require.Contains(t, gpu.GetModel(), "A100")
@@ -74,7 +74,7 @@ func TestGPUs(t *testing.T) {
 		h.gpus = newNVML(server)
 		uuids, known := h.Running(t.Context())
 		require.True(t, known)
-		require.ElementsMatch(t, []string{uuidOf(t, server, 2), uuidOf(t, server, 5)}, uuids)
+		require.ElementsMatch(t, []string{listedUUID(t, server, 2), listedUUID(t, server, 5)}, uuids)
 		h.gpus = newNVML(dgx(t))
 		uuids, known = h.Running(t.Context())
 		require.True(t, known)

@@ -71,8 +71,14 @@ func (h *Host) Inventory(ctx context.Context) *wire.Inventory {
 	i.Nics = h.nics(note)
 	var why string
 	i.Gpus, i.GpuDriver, why = h.gpus.list(ctx)
-	if why != "" {
+	switch {
+	case why != "" && len(i.GetGpus()) == 0:
 		note("no GPUs are listed: %s", why)
+	case why != "":
+		note("some GPUs are missing: %s", why)
+	}
+	if sound(i.ProtoReflect()) {
+		note("a list is longer than %d and was cut", maxList)
 	}
 	return i
 }
@@ -310,14 +316,17 @@ func (h *Host) text(path string) string {
 	return clean(string(content))
 }
 
-// clean makes a text of firmware or a file fit for a frame: trimmed, without characters that are not valid or can't be printed.
+// maxText is how many bytes of a text of firmware, a driver or a file go into a frame. The server keeps 256 characters.
+const maxText = 1024
+
+// clean makes a text of firmware or a file fit for a frame: short, trimmed, without characters that are not valid or can't be printed.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s, ""))
+	}, strings.ToValidUTF8(s[:min(len(s), maxText)], ""))
 	return strings.TrimSpace(s)
 }
 

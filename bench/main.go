@@ -128,6 +128,7 @@ var benchmarks = []benchmark{
 	{"delete", size{10, 20, 0}, size{5, 4, 0}, remove},
 	{"bulk", size{10, 2, 1000}, size{5, 1, 200}, bulk},
 	{"fleet", size{5, 4, 10_000}, size{5, 2, 500}, wholeFleet},
+	{"embedded-start", size{1, 5, 0}, size{1, 1, 0}, embeddedStart},
 	{"flush", size{7, 1, 100_000}, size{5, 1, 5_000}, flush},
 }
 
