@@ -50,6 +50,8 @@ printf '%s\n' "${times[@]}"
 printf '%5ds  in all\n' "$SECONDS"
 [ -z "$(missing)" ] || echo "NOT RUN: $(missing | cut -d'|' -f3 | paste -sd, | sed 's/,/, /g'); as root: apt-get install $(packages)"
 grep -hoE 'NOT RUN: needs .*' bin/test/*.log | sort | uniq -c | sed -E 's/^ *([0-9]+) NOT RUN: needs /NOT RUN: \1 tests that need /'
+# What failed, once more, where a log that was cut still shows it.
+[ -z "$failed" ] || grep -E -A 8 '^(FAIL  |=== FAIL|--- FAIL)' "bin/test/$failed.log" | tail -n 80
 # The last counting line of each recipe, added up.
 for recipe in "$@"; do
     [ ! -f "bin/test/$recipe.log" ] || grep -E '^[a-z0-9-]+: [0-9]+ passed, [0-9]+ failed' "bin/test/$recipe.log" | tail -n 1
