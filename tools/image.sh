@@ -38,5 +38,43 @@ else
     skipped=1
     echo "image: NOT RUN: $(tr "\n" " " <"$store/err")" >&2
 fi
+
+# The server in it, on a PostgreSQL beside it that listens on a socket alone: it becomes ready, its keys are in the volume, and SIGTERM ends it.
+bins=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1 || true)
+as_postgres() { if [ "$(id -u)" = 0 ]; then setpriv --reuid postgres --regid postgres --clear-groups "$@"; else "$@"; fi; }
+serve() {
+    local sockets=$store/sockets port url server code=0
+    mkdir -m 0777 "$sockets"
+    chmod 0711 "$store"
+    as_postgres "$bins/initdb" -D "$sockets/data" -A trust -U bc >/dev/null
+    as_postgres "$bins/pg_ctl" -D "$sockets/data" -w -l "$sockets/log" -o "-c listen_addresses='' -k $sockets" start >/dev/null
+    # shellcheck disable=SC2064 # this directory, whatever the name means later
+    trap "as_postgres '$bins/pg_ctl' -D '$sockets/data' -m immediate stop >/dev/null 2>&1 || true; buildah rm --all >/dev/null 2>&1 || true; rm -rf '$store'" EXIT
+    as_postgres "$bins/createdb" -h "$sockets" -U bc bc
+    port=$((20000 + RANDOM % 20000))
+    buildah run -v "$sockets:/sockets" "$container" -- /usr/bin/better-compute serve --data-dir /var/lib/better-compute \
+        --database-url "postgres:///bc?host=/sockets&user=bc" --listen "127.0.0.1:$port" --gateway-listen "127.0.0.1:$((port + 1))" \
+        >"$store/serve.log" 2>&1 &
+    server=$!
+    url=http://127.0.0.1:$port
+    for _ in $(seq 300); do
+        curl -fsS -o /dev/null "$url/readyz" 2>/dev/null && break
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    check ready ready "$(curl -fsS "$url/readyz" 2>/dev/null | sed -E 's/.*"status":"([a-z]+)".*/\1/' || true)"
+    check "the console" 200 "$(curl -s -H "Accept: text/html" -o /dev/null -w '%{http_code}' "$url/")"
+    check "the keys' owner" 10001:600 "$(find "$store/root" -name admin.token -printf '%U:%m\n')"
+    kill -TERM "$(pgrep -f "^/usr/bin/better-compute serve .*127.0.0.1:$port ")" || true
+    wait "$server" || code=$?
+    check "its end" 0 "$code"
+    [ "$failed" = 0 ] || tail -n 20 "$store/serve.log" >&2
+}
+if [ "$skipped" = 1 ] || [ -z "$bins" ]; then
+    skipped=$((skipped + 4))
+    echo "image: NOT RUN: serve needs to run it, and PostgreSQL: apt-get install postgresql" >&2
+else
+    serve
+fi
 echo "image: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
