@@ -77,6 +77,10 @@ bench *names: build
 bench-growth machines="2000" *names: build
     @CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench && bin/bench -machines {{ machines }} {{ names }}
 
+# The rows with so many nodes in the database, and what those take: just bench-nodes 100000 [cordon …]
+bench-nodes nodes="100000" *names="cordon get list100 fleet": build
+    @CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench && bin/bench -nodes {{ nodes }} {{ names }}
+
 # The benchmarks, small: each has to run and print its row; ratios of CPU and memory are judged with room, those of times are there to be read.
 bench-smoke: build
     @mkdir -p bin/test && CGO_ENABLED=0 go build -trimpath -o bin/bench ./bench

@@ -27,6 +27,7 @@ func run() int {
 	check := flag.Bool("check", false, "fail when a goal for CPU or memory is missed by more than half")
 	server := flag.String("server", "bin/better-compute", "the program to measure")
 	machines := flag.Int("machines", 0, "print by how much rows grow beside so many simulated machines that beat")
+	nodes := flag.Int("nodes", 0, "make so many nodes first, and say at the end what they take")
 	floor := flag.String("floor", "", "be a floor's server instead; bench starts it itself")
 	flag.Parse()
 	if *floor != "" {
@@ -72,6 +73,10 @@ func run() int {
 		}
 		return 0
 	}
+	if err := rig.fill(ctx, *nodes); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	missed := 0
 	for _, b := range chosen {
 		rows, err := b.run(ctx, rig, sizeOf(b))
@@ -91,6 +96,16 @@ func run() int {
 			if err := out.Encode(r); err != nil {
 				return 1
 			}
+		}
+	}
+	if *nodes > 0 {
+		row, err := held(ctx, rig, *nodes)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if err := out.Encode(row); err != nil {
+			return 1
 		}
 	}
 	if missed > 0 {
