@@ -50,6 +50,7 @@ type bundle struct {
 	config  gateway.Config
 	gateway *gateway.Gateway
 	address string
+	from    string // the address that clients come from; empty: the system's choice
 	ended   chan error
 	stop    func() error
 }
@@ -146,8 +147,12 @@ func (b *bundle) tls(certificates ...tls.Certificate) *tls.Config {
 func (b *bundle) client(t *testing.T, certificates ...tls.Certificate) *http.Client {
 	t.Helper()
 	address, settings := b.address, b.tls(certificates...)
+	dialer := &net.Dialer{}
+	if b.from != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(b.from)}
+	}
 	transport := &http.Transport{DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		d := tls.Dialer{Config: settings}
+		d := tls.Dialer{Config: settings, NetDialer: dialer}
 		return d.DialContext(ctx, network, address)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
