@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -57,31 +56,11 @@ var ErrJoined = errors.New("already joined")
 var errNotJoined = errors.New("not joined")
 
 // identity reads the stored identity; found is false only when there surely is none.
-func (a *Agent) identity() (Identity, bool, error) {
-	var record identityJSON
-	found, err := a.store.read(identityRecord, &record)
-	if err != nil || !found {
-		return Identity{}, false, err
-	}
-	identity, err := record.identity()
-	if err != nil {
-		return Identity{}, false, fmt.Errorf("read the identity in %s: %w", a.config.StateDir, err)
-	}
-	return identity, true, nil
-}
+func (a *Agent) identity() (Identity, bool, error) { return a.store.identity() }
 
 // credential reads a stored credential: the one in use or the next one. found is false only when there surely is none.
 func (a *Agent) credential(record string) (*Credential, bool, error) {
-	var stored credentialJSON
-	found, err := a.store.read(record, &stored)
-	if err != nil || !found {
-		return nil, false, err
-	}
-	credential, err := stored.credential()
-	if err != nil {
-		return nil, false, fmt.Errorf("read the %s in %s: %w", record, a.config.StateDir, err)
-	}
-	return credential, true, nil
+	return a.store.credential(record)
 }
 
 // joined gives the credential of a machine that has joined.

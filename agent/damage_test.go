@@ -89,7 +89,7 @@ func TestHalfWritten(t *testing.T) {
 		joined, err := a.Join(t.Context(), Join{Token: g.Token()})
 		require.NoError(t, err)
 		require.NoError(t, a.store.drop(credentialRecord))
-		_, _, err = a.ensurePending(g.Token())
+		_, _, err = a.ensurePending(a.store, g.Token())
 		require.NoError(t, err)
 		whole, err := os.ReadFile(a.store.path(pendingRecord))
 		require.NoError(t, err)

@@ -159,43 +159,6 @@ func TestDiskFaultsAtJoin(t *testing.T) {
 			require.Equal(t, 1, g.Nodes(), d.failed)
 		})
 	})
-
-	t.Run("D8 whatever fails of a reset, every old file is in its place or aside, whole", func(t *testing.T) {
-		t.Parallel()
-		eachFault(t, func(d *faultyDisk) {
-			g := agenttest.New(t, agenttest.Options{})
-			defer g.Close()
-			a, _ := machine(t, g)
-			_, err := a.Join(t.Context(), Join{Token: g.Token()})
-			require.NoError(t, err)
-			old := map[string]string{}
-			for _, record := range []string{identityRecord, credentialRecord} {
-				content, err := os.ReadFile(a.store.path(record))
-				require.NoError(t, err)
-				old[record] = string(content)
-			}
-			a.store.disk = d
-			if _, err = a.Join(t.Context(), Join{Token: g.Token(), Reset: true}); err != nil {
-				oneLine(t, err, d)
-			}
-			for record, content := range old {
-				kept := 0
-				places, err := filepath.Glob(filepath.Join(a.config.StateDir, "old-*", record))
-				require.NoError(t, err)
-				for _, place := range append(places, a.store.path(record)) {
-					if now, err := os.ReadFile(place); err == nil && string(now) == content {
-						kept++
-					}
-				}
-				require.Equal(t, 1, kept, "%s of %s", record, d.failed)
-			}
-			// With a sound disk the reset can be repeated, and the machine is a new node then.
-			a.store.disk = localDisk{}
-			again, err := a.Join(t.Context(), Join{Token: g.Token(), Reset: true})
-			require.NoError(t, err, d.failed)
-			require.NotContains(t, old[credentialRecord], again.Credential.NodeID)
-		})
-	})
 }
 
 // mustBe says whether the stored credential is this one, with its key.

@@ -21,7 +21,8 @@ import (
 type Join struct {
 	// Token is the proof that the machine may.
 	Token wire.Token
-	// Reset moves the identity that is there aside first, so that the machine joins as a new node. Nothing is deleted.
+	// Reset lets the machine join as a new node: once it has, the identity that is there is moved aside. Until then, and when the join is refused,
+	// the machine is what it was. Nothing is deleted.
 	Reset bool
 }
 
@@ -29,7 +30,7 @@ type Join struct {
 type Joined struct {
 	// Credential is what the machine got.
 	Credential *Credential
-	// MovedAside is the directory that holds the identity from before a reset; empty when there was none.
+	// MovedAside is the directory that holds the identity from before a reset; empty when there was none, or when the machine has not become a new node.
 	MovedAside string
 }
 
@@ -102,42 +103,20 @@ func (a *Agent) Join(ctx context.Context, j Join) (Joined, error) {
 		return Joined{}, err
 	}
 	defer unlock()
-	var joined Joined
-	if j.Reset {
-		if joined.MovedAside, err = a.store.moveAside(a.clock()); err != nil {
-			return Joined{}, err
-		}
-	} else if err := a.refuseJoined(); err != nil {
-		// Whoever held the lock before has joined.
+	blank, err := a.store.blank()
+	switch {
+	case err != nil:
+		return Joined{}, err
+	case j.Reset && !blank:
+		return a.joinAnew(ctx, j.Token)
+	}
+	// Whoever held the lock before has joined.
+	if err := a.refuseJoined(); err != nil {
 		return Joined{}, err
 	}
-	identity, err := a.ensureIdentity()
+	credential, _, err := a.joinAs(ctx, a.store, j.Token)
 	if err != nil {
-		return joined, err
-	}
-	pending, credential, err := a.ensurePending(j.Token)
-	if err != nil {
-		return joined, err
-	}
-	credential.Key = identity.Fingerprint()
-	credential.JoinedAt = a.clock().UTC()
-	credential.Servers, err = a.servers(nil)
-	if err != nil {
-		return joined, err
-	}
-	answer, err := a.askToJoin(ctx, identity, pending, j.Token)
-	if err != nil {
-		return joined, err
-	}
-	if err := a.accept(credential, answer); err != nil {
-		return joined, err
-	}
-	record, err := credential.record()
-	if err != nil {
-		return joined, err
-	}
-	if err := a.store.write(credentialRecord, record); err != nil {
-		return joined, fmt.Errorf("keep the certificate; repeat the join with the same token to get it again: %w", err)
+		return Joined{}, err
 	}
 	// What is left of this join, and of a renewal of the certificate before, has served.
 	for _, record := range []string{pendingRecord, nextRecord} {
@@ -145,13 +124,46 @@ func (a *Agent) Join(ctx context.Context, j Join) (Joined, error) {
 			a.log.Warn("a record that has served stays behind; it does no harm", "record", record, "error", err)
 		}
 	}
-	joined.Credential = credential
-	return joined, nil
+	return Joined{Credential: credential}, nil
+}
+
+// joinAs joins with the identity in a store, which is made when there is none, and keeps the credential there. open says that a request went out and was
+// not decided: the control plane may know the identity.
+func (a *Agent) joinAs(ctx context.Context, s *store, token wire.Token) (_ *Credential, open bool, _ error) {
+	identity, err := a.ensureIdentity(s)
+	if err != nil {
+		return nil, false, err
+	}
+	pending, credential, err := a.ensurePending(s, token)
+	if err != nil {
+		return nil, false, err
+	}
+	credential.Key = identity.Fingerprint()
+	credential.JoinedAt = a.clock().UTC()
+	credential.Servers, err = a.servers(nil)
+	if err != nil {
+		return nil, false, err
+	}
+	answer, open, err := a.askToJoin(ctx, identity, pending, token)
+	if err != nil {
+		return nil, open, err
+	}
+	if err := a.accept(credential, answer); err != nil {
+		return nil, true, err
+	}
+	record, err := credential.record()
+	if err != nil {
+		return nil, true, err
+	}
+	if err := s.write(credentialRecord, record); err != nil {
+		return nil, true, fmt.Errorf("keep the certificate; repeat the join with the same token to get it again: %w", err)
+	}
+	return credential, false, nil
 }
 
 // ensureIdentity gives the identity and makes it when there is none.
-func (a *Agent) ensureIdentity() (Identity, error) {
-	identity, found, err := a.identity()
+func (a *Agent) ensureIdentity(s *store) (Identity, error) {
+	identity, found, err := s.identity()
 	if err != nil {
 		return Identity{}, err
 	}
@@ -161,28 +173,14 @@ func (a *Agent) ensureIdentity() (Identity, error) {
 		}
 	}
 	// Also what was found is written, when it was found in a copy: a second fault must not meet the only one.
-	return identity, a.keep(identityRecord, identity.record(a.clock()), found)
-}
-
-// keep writes a record unless its file is whole already.
-func (a *Agent) keep(record string, v any, found bool) error {
-	if found {
-		content, err := a.store.disk.read(a.store.path(record))
-		if err == nil {
-			if _, _, err = decode(record, content); err == nil {
-				a.store.tidy(record)
-				return nil
-			}
-		}
-	}
-	return a.store.write(record, v)
+	return identity, s.keep(identityRecord, identity.record(a.clock()), found)
 }
 
 // ensurePending gives the key and request for a token: those of a join with this token whose answer was lost, else fresh ones. They are on the
 // disk before anything is sent.
-func (a *Agent) ensurePending(token wire.Token) (pendingJSON, *Credential, error) {
+func (a *Agent) ensurePending(s *store, token wire.Token) (pendingJSON, *Credential, error) {
 	var pending pendingJSON
-	found, err := a.store.read(pendingRecord, &pending)
+	found, err := s.read(pendingRecord, &pending)
 	if err != nil {
 		return pendingJSON{}, nil, err
 	}
@@ -194,7 +192,7 @@ func (a *Agent) ensurePending(token wire.Token) (pendingJSON, *Credential, error
 	if err != nil {
 		return pendingJSON{}, nil, err
 	}
-	return pending, &Credential{key: key}, a.store.write(pendingRecord, pending)
+	return pending, &Credential{key: key}, s.write(pendingRecord, pending)
 }
 
 // accept checks the gateway's answer and completes the credential with it.
@@ -216,23 +214,29 @@ func (a *Agent) accept(credential *Credential, answer wire.JoinAnswer) error {
 // joinTries is how often a join is sent in one call when answers get lost or the gateway asks for patience.
 const joinTries = 3
 
-// askToJoin sends the request to one gateway after the other until one answers it.
-func (a *Agent) askToJoin(ctx context.Context, identity Identity, pending pendingJSON, token wire.Token) (wire.JoinAnswer, error) {
+// askToJoin sends the request to one gateway after the other until one answers it. open says that a request went out and was not decided.
+func (a *Agent) askToJoin(ctx context.Context, identity Identity, pending pendingJSON, token wire.Token) (_ wire.JoinAnswer, open bool, _ error) {
 	servers, err := a.servers(nil)
 	if err != nil {
-		return wire.JoinAnswer{}, err
+		return wire.JoinAnswer{}, false, err
 	}
 	for try := 1; ; try++ {
 		var last error
 		again := time.Duration(-1)
 		for _, server := range servers {
 			answer, sent, err := a.joinAt(ctx, server, identity, pending, token)
-			if err == nil || ctx.Err() != nil {
-				return answer, err
+			if err == nil {
+				return answer, false, nil
+			}
+			f := fault.From(err)
+			undecided := f.Code == fault.Unavailable || f.Code == fault.ResourceExhausted
+			if ctx.Err() != nil {
+				return wire.JoinAnswer{}, open || sent, err
 			}
 			a.log.Info("the gateway did not join this machine", "server", server, "error", err)
-			switch f := fault.From(err); {
-			case f.Code == fault.Unavailable || f.Code == fault.ResourceExhausted:
+			switch {
+			case undecided:
+				open = open || sent
 				// Another server may help. What was sent is worth a repeat: the same key gets the same answer.
 				if wait, ok := retryAfter(f); ok || sent {
 					again = max(again, wait)
@@ -240,18 +244,18 @@ func (a *Agent) askToJoin(ctx context.Context, identity Identity, pending pendin
 			case !sent:
 				// A server that is not trusted says nothing about the next in the list.
 			default:
-				return wire.JoinAnswer{}, err
+				return wire.JoinAnswer{}, false, err
 			}
 			if last == nil || sent {
 				last = err
 			}
 		}
 		if again < 0 || try == joinTries {
-			return wire.JoinAnswer{}, last
+			return wire.JoinAnswer{}, open, last
 		}
 		// Jitter, so that a rack of machines does not come back as one.
 		if err := wait(ctx, again+upTo(time.Second)); err != nil {
-			return wire.JoinAnswer{}, err
+			return wire.JoinAnswer{}, open, err
 		}
 	}
 }

@@ -28,7 +28,16 @@ import (
 	"github.com/better-compute/better-compute/id"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asBcd) != "" {
+		if err := resetAndDie(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // madeUp is a machine out of thin air.
 type madeUp struct {

@@ -28,7 +28,7 @@ func (s *live) askRenewal(ctx context.Context) error {
 // beginRenewal gives the request to send: that of a renewal whose answer did not come, or a fresh one.
 func (a *Agent) beginRenewal() (csr []byte, ok bool) {
 	// Who holds the lock is joining anew; the beats can't wait for that, and the renewal can.
-	unlock, err := tryLock(a.store.path(lockFile))
+	unlock, err := a.store.tryLock()
 	if err != nil {
 		a.log.Warn("the certificate is not renewed now", "error", err)
 		return nil, false
@@ -54,7 +54,7 @@ func (a *Agent) beginRenewal() (csr []byte, ok bool) {
 // takeRenewal keeps a new certificate beside the one in use and says whether it is there to be used.
 func (a *Agent) takeRenewal(old *Credential, chainPEM []byte) bool {
 	err := func() error {
-		unlock, err := tryLock(a.store.path(lockFile))
+		unlock, err := a.store.tryLock()
 		if err != nil {
 			return err
 		}

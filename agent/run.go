@@ -34,6 +34,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	a.settle()
 	if len(a.config.Allow) > 0 {
 		a.log.Warn("commands.allow is set, and this version of bcd runs no commands")
 	}

@@ -69,6 +69,8 @@ type Status struct {
 	Running bool `json:"running"`
 	// Session is what bcd run last wrote down; absent when it never ran. While Running is false it is history.
 	Session *Session `json:"session,omitempty"`
+	// Reset is a reset that was cut off, or is under way right now; else absent.
+	Reset *Reset `json:"reset,omitempty"`
 }
 
 // Status reads what the machine knows. It changes nothing and dials nothing; a machine that has not joined is no error.
@@ -98,6 +100,14 @@ func (a *Agent) Status() (Status, error) {
 		status.Servers = a.config.Servers
 		if len(status.Servers) == 0 {
 			status.Servers = credential.Servers
+		}
+	}
+	if status.Reset, err = a.store.cutOff(); err != nil {
+		return status, err
+	}
+	if status.Reset != nil {
+		if status.Reset.UnderWay, err = isLocked(a.store.path(lockFile)); err != nil {
+			return status, err
 		}
 	}
 	if status.Running, err = isLocked(a.runLock()); err != nil {

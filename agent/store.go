@@ -59,8 +59,17 @@ type store struct {
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // read loads a record; found is false only when it surely is not there, or is expendable and damaged. What was cut off or damaged is taken from the
-// newest whole copy beside it. An error means that nobody can say what the record was, and that nothing may be put in its place.
+// newest whole copy beside it. What a reset has brought that is through counts before what is not moved aside yet. An error means that nobody can say
+// what the record was, and that nothing may be put in its place.
 func (s *store) read(record string, into any) (found bool, err error) {
+	// In this order: records move from there to here, so that one which is moved meanwhile is seen.
+	if found, err = s.within(takenDir).readHere(record, into); found || err != nil {
+		return found, err
+	}
+	return s.readHere(record, into)
+}
+
+func (s *store) readHere(record string, into any) (found bool, err error) {
 	payload, _, found, err := s.newest(record)
 	if errors.Is(err, errDamaged) && expendable(record) {
 		s.log.Warn("a damaged record is passed over; it is made anew when it is needed", "record", record)
@@ -234,42 +243,46 @@ func family(record string, names []string) []string {
 	return found
 }
 
-// moveAside moves every record into a directory of its own beside them and gives its path, "" when there was nothing to move. Nothing is read
-// and nothing is deleted, so it also serves a store that is damaged. The caller holds the lock.
-func (s *store) moveAside(now time.Time) (string, error) {
-	names, err := s.disk.list(s.dir)
+// identity reads the identity; found is false only when there surely is none.
+func (s *store) identity() (Identity, bool, error) {
+	var record identityJSON
+	found, err := s.read(identityRecord, &record)
+	if err != nil || !found {
+		return Identity{}, false, err
+	}
+	identity, err := record.identity()
 	if err != nil {
-		return "", fmt.Errorf("list %s: %w", s.dir, err)
+		return Identity{}, false, fmt.Errorf("read the identity in %s: %w", s.dir, err)
 	}
-	present := make(map[string]bool, len(names))
-	for _, name := range names {
-		present[name] = true
+	return identity, true, nil
+}
+
+// credential reads a credential; found is false only when there surely is none.
+func (s *store) credential(record string) (*Credential, bool, error) {
+	var stored credentialJSON
+	found, err := s.read(record, &stored)
+	if err != nil || !found {
+		return nil, false, err
 	}
-	var moving []string
-	for _, record := range records {
-		moving = append(moving, family(record, names)...)
-		if present[record] {
-			moving = append(moving, record)
+	credential, err := stored.credential()
+	if err != nil {
+		return nil, false, fmt.Errorf("read the %s in %s: %w", record, s.dir, err)
+	}
+	return credential, true, nil
+}
+
+// keep writes a record unless its file is whole already.
+func (s *store) keep(record string, v any, found bool) error {
+	if found {
+		content, err := s.disk.read(s.path(record))
+		if err == nil {
+			if _, _, err = decode(record, content); err == nil {
+				s.tidy(record)
+				return nil
+			}
 		}
 	}
-	if len(moving) == 0 {
-		return "", nil
-	}
-	aside := filepath.Join(s.dir, "old-"+now.UTC().Format("20060102T150405Z")+"-"+random(4))
-	if err := s.disk.mkdir(aside); err != nil {
-		return "", fmt.Errorf("make %s: %w", aside, err)
-	}
-	for _, name := range moving {
-		if err := s.disk.rename(s.path(name), filepath.Join(aside, name)); err != nil {
-			return "", fmt.Errorf("move %s aside: %w", name, err)
-		}
-	}
-	for _, dir := range []string{aside, s.dir} {
-		if err := s.disk.sync(dir); err != nil {
-			return "", fmt.Errorf("sync %s: %w", dir, err)
-		}
-	}
-	return aside, nil
+	return s.write(record, v)
 }
 
 // A record's first line: the format, its name, its number, the checksum.
@@ -319,13 +332,14 @@ func random(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// lock waits until nobody else joins or renews with this state directory, in this process or another. A process that dies lets go.
+// lock waits until nobody else joins or renews with this state directory, in this process or another. A process that dies lets go. Who holds the lock
+// finds no half of a reset.
 func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	const look = 20 * time.Millisecond
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
-		unlock, err := tryLock(s.path(lockFile))
+		unlock, err := s.tryLock()
 		if err == nil || !errors.Is(err, errLocked) {
 			return unlock, err
 		}
@@ -335,4 +349,17 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 		case <-tick.C:
 		}
 	}
+}
+
+// tryLock is lock for who can't wait: it gives errLocked.
+func (s *store) tryLock() (unlock func(), err error) {
+	unlock, err = tryLock(s.path(lockFile))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.settle(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }

@@ -6,10 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -321,32 +319,6 @@ func TestD13DamagedRecordsSayWhatToDo(t *testing.T) {
 			require.NotContains(t, err.Error(), "--reset")
 		}
 	}
-}
-
-func TestMoveAside(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	for _, record := range records {
-		require.NoError(t, s.write(record, note{record}))
-	}
-	require.NoError(t, s.write(credentialRecord, note{"newer"}))
-	require.NoError(t, os.WriteFile(s.path(identityRecord), []byte("damaged"), fileMode))
-	aside, err := s.moveAside(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	require.NoError(t, err)
-	// Everything is in the new directory, the damaged file too, and nothing is left that could be read as a record.
-	names, err := s.disk.list(aside)
-	require.NoError(t, err)
-	require.ElementsMatch(t, append([]string{credentialRecord + previous}, records...), names)
-	require.True(t, strings.HasPrefix(filepath.Base(aside), "old-20260102T030405Z-"))
-	for _, record := range records {
-		var n note
-		found, err := s.read(record, &n)
-		require.NoError(t, err)
-		require.False(t, found)
-	}
-	again, err := s.moveAside(time.Now())
-	require.NoError(t, err)
-	require.Empty(t, again, "there is nothing more to move")
 }
 
 func FuzzDecode(f *testing.F) {

@@ -75,6 +75,7 @@ const (
 	ShapeLabels       Shape = "[LabelPair!]"
 	ShapePrint        Shape = "MachinePrint"
 	ShapeConnectivity Shape = "Connectivity"
+	ShapeTokenRefusal Shape = "JoinTokenRefusal"
 )
 
 // Readers says whose events of a type are.

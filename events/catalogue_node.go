@@ -20,7 +20,7 @@ func Families() []Family {
 		{"PoolEvent", "A pool was made."},
 		{"JoinTokenEvent", "A join token was made or revoked. Its secret is in no event."},
 		{"CertificateSecurityEvent", "A node's certificate was used in a way that nobody should."},
-		{"JoinTokenSecurityEvent", "A join token that is used up was shown again, by another machine."},
+		{"JoinTokenSecurityEvent", "A join token was shown that does not count, or that another machine has used."},
 	}
 }
 

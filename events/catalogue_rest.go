@@ -92,5 +92,20 @@ func securityKinds() []Kind {
 				{Name: "hostname", Shape: ShapeString, Doc: "The name that the machine gives itself.", Example: "gpu-b7-05"},
 			},
 		},
+		{
+			Type: "security.join-token.refused", Family: "JoinTokenSecurityEvent", Actor: "join.", Readers: ToSecurity,
+			When: "A join token is shown that does not count, or not for this machine; once an hour for each and cause. The event is about the node that the machine " +
+				"has proved to be, else about the one that the token is for, if there is one. Whoever knows a token's id can make one with WRONG_SECRET; a token " +
+				"that nobody made has no owner and makes none, and one that is used up makes security.join-token.reused.",
+			Fields: []Field{
+				{Name: "joinTokenId", Shape: ShapeID, Always: true, Doc: "The join token.", Example: exampleToken},
+				{Name: "cause", As: "refusal", Shape: ShapeTokenRefusal, Always: true, Doc: "Why it was refused; the machine was not told.", Example: "EXPIRED"},
+				{Name: "poolId", Shape: ShapeID, Always: true, Doc: "The pool that the token is for.", Example: examplePool},
+				{Name: "boundTo", As: "boundToNodeId", Shape: ShapeID, Doc: "The one node that the token is for; none when it is for any machine.", Example: exampleNode},
+				{Name: "key", As: "identityKey", Shape: ShapeString, Always: true, Doc: "The identity that shows it now.", Example: exampleIdentity},
+				{Name: "print", Shape: ShapePrint, Doc: "The machine that shows it now.", Example: examplePrint(exampleBoot)},
+				{Name: "hostname", Shape: ShapeString, Doc: "The name that the machine gives itself.", Example: "gpu-b7-05"},
+			},
+		},
 	}
 }

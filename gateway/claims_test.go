@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -15,19 +16,23 @@ import (
 	"encoding/asn1"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/better-compute/better-compute/db"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/gateway"
 	"github.com/better-compute/better-compute/gateway/wire"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
+	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/pki"
 	"github.com/better-compute/better-compute/pki/pkitest"
 )
@@ -141,56 +146,106 @@ func TestLongBody(t *testing.T) {
 	b.unused(t, token)
 }
 
-// TestOneRefusal shows every token that does not count at the door: whoever holds one learns nothing of why.
+// answerTo sends a join's body over a connection and gives every byte that comes back until it closes, but for the hour on the wall.
+func answerTo(t *testing.T, conn *tls.Conn, body []byte) string {
+	t.Helper()
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", wire.JoinPath, len(body), body)
+	require.NoError(t, err)
+	all, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return regexp.MustCompile(`(?m)^Date: .*\r\n`).ReplaceAllString(string(all), "")
+}
+
+// TestOneRefusal shows every token that does not count at the door: whoever holds one learns nothing of why, and its owner learns the truth.
 func TestOneRefusal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	parse := func(text string) wire.Token {
+	created := func(in pki.JoinTokenCreateInput) wire.Token {
 		t.Helper()
-		token, err := wire.ParseToken(text)
+		in.TenantID = tenant
+		made, err := b.pki.JoinTokenCreate(t.Context(), iam.System("alex"), in)
+		require.NoError(t, err)
+		token, err := wire.ParseToken(made.Secret)
 		require.NoError(t, err)
 		return token
 	}
-	known := b.join(t, "known.example")
+	known, taken, late := b.join(t, "known.example"), b.join(t, "taken.example"), b.newMachine(t, "late.example")
 	used := b.token(t)
 	status, body := b.newMachine(t, "first.example").tryJoin(t, used)
 	require.Equal(t, http.StatusOK, status, string(body))
-	revoked, expired, bound, good := b.token(t), b.token(t), b.token(t), b.token(t)
+	revoked, expired, outdated, good := b.token(t), b.token(t), b.token(t), b.token(t)
 	_, err := b.pki.JoinTokenRevoke(t.Context(), iam.System("alex"), pki.JoinTokenRevokeInput{TenantID: tenant, JoinTokenID: revoked.ID()})
 	require.NoError(t, err)
 	b.exec(t, `update join_tokens set created_at = now() - interval '1 hour', expires_at = now() - interval '1 second' where id = $1`, expired.ID())
-	b.exec(t, `update join_tokens set node_id = $2 where id = $1`, bound.ID(), known.nodeID)
+	b.exec(t, `update node_certs set state = 'REVOKED', ended_at = clock_timestamp(), ended_by = 'alex', reason = 'stolen' where node_id = $1`, taken.nodeID)
+	b.exec(t, `update nodes set credential = 'REVOKED', credential_since = clock_timestamp() where id = $1`, taken.nodeID)
+	var second node.Pool
+	_, err = b.db.Do(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+		second, err = node.CreatePoolTx(ctx, tx, tenant, "second")
+		return err
+	})
+	require.NoError(t, err)
+	elsewhere := created(pki.JoinTokenCreateInput{PoolID: second.ID})
+	bound := created(pki.JoinTokenCreateInput{PoolID: b.pool, NodeID: known.nodeID})
 	unknown, err := wire.NewToken(id.New(id.JoinToken))
 	require.NoError(t, err)
 	guessed, err := wire.NewToken(good.ID())
 	require.NoError(t, err)
 	nodes := one[int](t, b, `select count(*) from nodes`)
 	answers := map[string][]string{}
-	for name, token := range map[string]wire.Token{
-		"used": used, "revoked": revoked, "expired": expired, "unknown": unknown, "another secret": guessed, "for another node": bound,
-		"cut in copying": parse(good.Text()),
-	} {
-		m := b.newMachine(t, "late.example")
-		conn, err := tls.Dial("tcp", b.address, b.tls())
-		require.NoError(t, err)
-		request := m.request(t, token, conn)
-		if name == "cut in copying" {
-			request = bytes.Replace(request, []byte(good.Text()), []byte(good.Text()[:40]), 1)
-		}
-		status, body := post(t, conn, "application/json", request)
-		answer := fmt.Sprint(status, " ", string(body))
-		answers[answer] = append(answers[answer], name)
+	shown := []struct {
+		cause   string // what the owner is told: "" for nothing
+		machine *machine
+		token   wire.Token
+		nodeID  string
+	}{
+		{"USED", late, used, ""},
+		{"REVOKED", late, revoked, ""},
+		{"EXPIRED", known, expired, known.nodeID},
+		{"WRONG_SECRET", late, guessed, ""},
+		{"OTHER_POOL", known, elsewhere, known.nodeID},
+		{"OTHER_NODE", late, bound, known.nodeID},
+		{"OUTDATED", taken, outdated, taken.nodeID},
+		{"", late, unknown, ""},
+		{"", late, good, ""}, // cut in copying
 	}
-	require.Len(t, answers, 1, "one answer to all of them")
+	for range 3 { // the first of each writes an event, the others don't
+		for _, s := range shown {
+			conn, err := tls.Dial("tcp", b.address, b.tls())
+			require.NoError(t, err)
+			request := s.machine.request(t, s.token, conn)
+			if s.token == good {
+				request = bytes.Replace(request, []byte(good.Text()), []byte(good.Text()[:40]), 1)
+			}
+			answer := answerTo(t, conn, request)
+			answers[answer] = append(answers[answer], s.cause)
+			require.NoError(t, conn.Close())
+		}
+	}
+	require.Len(t, answers, 1, "one answer to all of them, byte for byte")
 	for answer := range answers {
-		require.Contains(t, answer, "401")
+		require.Contains(t, answer, "HTTP/1.1 401 ")
 		require.Contains(t, answer, "ask for a new one")
 	}
 	require.Equal(t, nodes, one[int](t, b, `select count(*) from nodes`))
-	b.unused(t, good)
-	b.unused(t, bound)
-	// The owner learns of the used one from an event; the others are in the gateway's log.
-	require.Equal(t, 1, one[int](t, b, `select count(*) from events where type = 'security.join-token.reused' and data ->> 'joinTokenId' = $1`, used.ID()))
+	for _, token := range []wire.Token{good, bound, elsewhere, outdated} {
+		b.unused(t, token)
+	}
+	b.pki.Told(t.Context())
+	told := 0
+	for _, s := range shown {
+		switch s.cause {
+		case "":
+		case "USED":
+			require.Equal(t, 1, one[int](t, b, `select count(*) from events where type = 'security.join-token.reused' and data ->> 'joinTokenId' = $1`, s.token.ID()))
+		default:
+			told++
+			require.Equal(t, s.cause+" "+s.machine.hostname+" "+s.nodeID, one[string](t, b, `
+				select string_agg(concat_ws(' ', data ->> 'cause', data ->> 'hostname', coalesce(node_id, '')), ', ') from events
+				where type = 'security.join-token.refused' and data ->> 'joinTokenId' = $1`, s.token.ID()))
+		}
+	}
+	require.Equal(t, told, one[int](t, b, `select count(*) from events where type = 'security.join-token.refused'`))
 }
 
 func TestClaims(t *testing.T) {

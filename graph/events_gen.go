@@ -7,6 +7,7 @@ import (
 
 	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/node"
+	"github.com/better-compute/better-compute/pki"
 )
 
 // NodeCordonEvent is node.cordon-overdue, node.cordon-updated, node.cordoned or node.uncordoned.
@@ -178,17 +179,20 @@ type CertificateSecurityEvent struct {
 	ClaimedNodeID *string `json:"claimed"`
 }
 
-// JoinTokenSecurityEvent is security.join-token.reused.
+// JoinTokenSecurityEvent is security.join-token.refused or security.join-token.reused.
 type JoinTokenSecurityEvent struct {
 	told `json:"-"`
 
-	JoinTokenID      *string       `json:"joinTokenId"`
-	UsedBy           *string       `json:"usedBy"`
-	FirstIdentityKey *string       `json:"firstKey"`
-	FirstPrint       *MachinePrint `json:"firstPrint"`
-	IdentityKey      *string       `json:"key"`
-	Print            *MachinePrint `json:"print"`
-	Hostname         *string       `json:"hostname"`
+	JoinTokenID      *string               `json:"joinTokenId"`
+	Refusal          *pki.JoinTokenRefusal `json:"cause"`
+	PoolID           *string               `json:"poolId"`
+	BoundToNodeID    *string               `json:"boundTo"`
+	IdentityKey      *string               `json:"key"`
+	Print            *MachinePrint         `json:"print"`
+	Hostname         *string               `json:"hostname"`
+	UsedBy           *string               `json:"usedBy"`
+	FirstIdentityKey *string               `json:"firstKey"`
+	FirstPrint       *MachinePrint         `json:"firstPrint"`
 }
 
 // typed gives an event the type of its family.
@@ -246,7 +250,7 @@ func typed(e events.Event, of *tellings) (Event, error) {
 	case "security.node.identity-mismatch", "security.node.superseded-certificate-used":
 		f := &CertificateSecurityEvent{told: t}
 		return f, read(e, f)
-	case "security.join-token.reused":
+	case "security.join-token.refused", "security.join-token.reused":
 		f := &JoinTokenSecurityEvent{told: t}
 		return f, read(e, f)
 	}

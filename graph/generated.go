@@ -380,6 +380,7 @@ type ComplexityRoot struct {
 	JoinTokenSecurityEvent struct {
 		Actor            func(childComplexity int) int
 		At               func(childComplexity int) int
+		BoundToNodeID    func(childComplexity int) int
 		Cursor           func(childComplexity int) int
 		FirstIdentityKey func(childComplexity int) int
 		FirstPrint       func(childComplexity int) int
@@ -389,8 +390,10 @@ type ComplexityRoot struct {
 		JoinTokenID      func(childComplexity int) int
 		Node             func(childComplexity int) int
 		NodeID           func(childComplexity int) int
+		PoolID           func(childComplexity int) int
 		Print            func(childComplexity int) int
 		Reason           func(childComplexity int) int
+		Refusal          func(childComplexity int) int
 		RequestID        func(childComplexity int) int
 		Type             func(childComplexity int) int
 		UsedBy           func(childComplexity int) int
@@ -2494,6 +2497,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinTokenSecurityEvent.At(childComplexity), true
+	case "JoinTokenSecurityEvent.boundToNodeId":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.BoundToNodeID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.BoundToNodeID(childComplexity), true
 	case "JoinTokenSecurityEvent.cursor":
 		if e.ComplexityRoot.JoinTokenSecurityEvent.Cursor == nil {
 			break
@@ -2548,6 +2557,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinTokenSecurityEvent.NodeID(childComplexity), true
+	case "JoinTokenSecurityEvent.poolId":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.PoolID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.PoolID(childComplexity), true
 	case "JoinTokenSecurityEvent.print":
 		if e.ComplexityRoot.JoinTokenSecurityEvent.Print == nil {
 			break
@@ -2560,6 +2575,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.JoinTokenSecurityEvent.Reason(childComplexity), true
+	case "JoinTokenSecurityEvent.refusal":
+		if e.ComplexityRoot.JoinTokenSecurityEvent.Refusal == nil {
+			break
+		}
+
+		return e.ComplexityRoot.JoinTokenSecurityEvent.Refusal(childComplexity), true
 	case "JoinTokenSecurityEvent.requestId":
 		if e.ComplexityRoot.JoinTokenSecurityEvent.RequestID == nil {
 			break
@@ -5302,6 +5323,22 @@ enum Connectivity {
   LOST
 }
 
+"Why a join token was refused. The machine that showed it is told none of it."
+enum JoinTokenRefusal {
+  "Somebody knows the token's id and not its secret."
+  WRONG_SECRET
+  "It came too late."
+  EXPIRED
+  "An operator has revoked it."
+  REVOKED
+  "The machine is a node of another pool than the token's."
+  OTHER_POOL
+  "The token is for one node, and the machine is not that one."
+  OTHER_NODE
+  "It was made before the certificate of the machine's node was revoked: it may be in the hands of whoever that was meant for."
+  OUTDATED
+}
+
 "Who a label belongs to."
 enum LabelSource {
   "Set by an operator."
@@ -6637,13 +6674,13 @@ type CertificateSecurityEvent implements Event {
   claimedNodeId: String
 }
 
-"A join token that is used up was shown again, by another machine."
+"A join token was shown that does not count, or that another machine has used."
 type JoinTokenSecurityEvent implements Event {
   "evt_ and 26 characters; drop what you have seen by it."
   id: ID!
   "The place just after it: resume with it."
   cursor: Cursor!
-  "security.join-token.reused."
+  "security.join-token.refused or security.join-token.reused."
   type: String!
   "When it was written."
   at: DateTime!
@@ -6659,18 +6696,24 @@ type JoinTokenSecurityEvent implements Event {
   requestId: ID
   "The join token."
   joinTokenId: ID
-  "The node that used it."
-  usedBy: ID
-  "The identity that used it."
-  firstIdentityKey: String
-  "The machine that used it."
-  firstPrint: MachinePrint
+  "Why it was refused; the machine was not told."
+  refusal: JoinTokenRefusal
+  "The pool that the token is for."
+  poolId: ID
+  "The one node that the token is for; none when it is for any machine."
+  boundToNodeId: ID
   "The identity that shows it now."
   identityKey: String
   "The machine that shows it now."
   print: MachinePrint
   "The name that the machine gives itself."
   hostname: String
+  "The node that used it."
+  usedBy: ID
+  "The identity that used it."
+  firstIdentityKey: String
+  "The machine that used it."
+  firstPrint: MachinePrint
 }
 
 # So far from the catalogue.
@@ -16295,16 +16338,39 @@ func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_joinTokenId(_ co
 	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
 }
 
-func (ec *executionContext) _JoinTokenSecurityEvent_usedBy(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+func (ec *executionContext) _JoinTokenSecurityEvent_refusal(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_JoinTokenSecurityEvent_usedBy(ctx, field)
+			return ec.fieldContext_JoinTokenSecurityEvent_refusal(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.UsedBy, nil
+			return obj.Refusal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *pki.JoinTokenRefusal) graphql.Marshaler {
+			return ec.marshalOJoinTokenRefusal2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐJoinTokenRefusal(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_refusal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "JoinTokenRefusal")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_poolId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_poolId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PoolID, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
@@ -16314,63 +16380,31 @@ func (ec *executionContext) _JoinTokenSecurityEvent_usedBy(ctx context.Context, 
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_usedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_poolId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
 }
 
-func (ec *executionContext) _JoinTokenSecurityEvent_firstIdentityKey(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+func (ec *executionContext) _JoinTokenSecurityEvent_boundToNodeId(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_JoinTokenSecurityEvent_firstIdentityKey(ctx, field)
+			return ec.fieldContext_JoinTokenSecurityEvent_boundToNodeId(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.FirstIdentityKey, nil
+			return obj.BoundToNodeID, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstIdentityKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
-}
-
-func (ec *executionContext) _JoinTokenSecurityEvent_firstPrint(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_JoinTokenSecurityEvent_firstPrint(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			return obj.FirstPrint, nil
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
-			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
-		},
-		true,
-		false,
-	)
-}
-func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstPrint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "JoinTokenSecurityEvent",
-		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_MachinePrint(ctx, field)
-		},
-	}
-	return fc, nil
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_boundToNodeId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _JoinTokenSecurityEvent_identityKey(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
@@ -16449,6 +16483,84 @@ func (ec *executionContext) _JoinTokenSecurityEvent_hostname(ctx context.Context
 }
 func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_hostname(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_usedBy(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_usedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UsedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_usedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "ID")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_firstIdentityKey(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_firstIdentityKey(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstIdentityKey, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstIdentityKey(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("JoinTokenSecurityEvent", field, false, false, "String")
+}
+
+func (ec *executionContext) _JoinTokenSecurityEvent_firstPrint(ctx context.Context, field graphql.CollectedField, obj *JoinTokenSecurityEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_JoinTokenSecurityEvent_firstPrint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstPrint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MachinePrint) graphql.Marshaler {
+			return ec.marshalOMachinePrint2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐMachinePrint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_JoinTokenSecurityEvent_firstPrint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "JoinTokenSecurityEvent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MachinePrint(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Label_key(ctx context.Context, field graphql.CollectedField, obj *node.Label) (ret graphql.Marshaler) {
@@ -31622,18 +31734,18 @@ func (ec *executionContext) _JoinTokenSecurityEvent(ctx context.Context, sel ast
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "usedBy":
-			out.Values[i] = ec._JoinTokenSecurityEvent_usedBy(ctx, field, obj)
+		case "refusal":
+			out.Values[i] = ec._JoinTokenSecurityEvent_refusal(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "firstIdentityKey":
-			out.Values[i] = ec._JoinTokenSecurityEvent_firstIdentityKey(ctx, field, obj)
+		case "poolId":
+			out.Values[i] = ec._JoinTokenSecurityEvent_poolId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
-		case "firstPrint":
-			out.Values[i] = ec._JoinTokenSecurityEvent_firstPrint(ctx, field, obj)
+		case "boundToNodeId":
+			out.Values[i] = ec._JoinTokenSecurityEvent_boundToNodeId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -31649,6 +31761,21 @@ func (ec *executionContext) _JoinTokenSecurityEvent(ctx context.Context, sel ast
 			}
 		case "hostname":
 			out.Values[i] = ec._JoinTokenSecurityEvent_hostname(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "usedBy":
+			out.Values[i] = ec._JoinTokenSecurityEvent_usedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstIdentityKey":
+			out.Values[i] = ec._JoinTokenSecurityEvent_firstIdentityKey(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstPrint":
+			out.Values[i] = ec._JoinTokenSecurityEvent_firstPrint(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -37425,6 +37552,25 @@ func (ec *executionContext) marshalOJoinTokenPayload2ᚖgithubᚗcomᚋbetterᚑ
 		return graphql.Null
 	}
 	return ec._JoinTokenPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOJoinTokenRefusal2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐJoinTokenRefusal(ctx context.Context, v any) (*pki.JoinTokenRefusal, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := UnmarshalString(v)
+	res := pki.JoinTokenRefusal(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOJoinTokenRefusal2ᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋpkiᚐJoinTokenRefusal(ctx context.Context, sel ast.SelectionSet, v *pki.JoinTokenRefusal) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := MarshalString(string(*v))
+	return res
 }
 
 func (ec *executionContext) unmarshalOLabelInput2ᚕᚖgithubᚗcomᚋbetterᚑcomputeᚋbetterᚑcomputeᚋgraphᚐLabelInputᚄ(ctx context.Context, v any) ([]*LabelInput, error) {

@@ -18,9 +18,12 @@ import (
 // again answers a join by a token that does not count any more: the same answer when it only got lost, else the one refusal. A second use by
 // somebody else is the best sign of a stolen token that there is, so it is told to the owner, once a minute at most.
 func (s *Store) again(ctx context.Context, j *joining, t tokenRow) (wire.JoinAnswer, error) {
-	if t.usedBy == nil {
-		s.Log.InfoContext(ctx, "join refused: the token is expired or revoked", "token", j.token.ID())
-		return wire.JoinAnswer{}, errRefused()
+	switch {
+	case t.usedBy != nil:
+	case t.revoked:
+		return wire.JoinAnswer{}, s.refused(ctx, j, t, TokenRevoked)
+	default:
+		return wire.JoinAnswer{}, s.refused(ctx, j, t, TokenExpired)
 	}
 	if t.ageOfUse != nil && *t.ageOfUse < answerAgain {
 		answer, err := s.lostAnswer(ctx, j)
@@ -28,11 +31,8 @@ func (s *Store) again(ctx context.Context, j *joining, t tokenRow) (wire.JoinAns
 			return answer, err
 		}
 	}
-	s.Log.WarnContext(ctx, "join refused: the token was used before", "token", j.token.ID(), "usedBy", *t.usedBy, "key", j.fingerprint)
-	if err := s.tellReuse(ctx, j, t); err != nil {
-		return wire.JoinAnswer{}, err
-	}
-	return wire.JoinAnswer{}, errRefused()
+	s.Log.WarnContext(ctx, "a used join token is shown again", "token", j.token.ID(), "usedBy", *t.usedBy)
+	return wire.JoinAnswer{}, s.refused(ctx, j, t, usedUp)
 }
 
 // lostAnswer gives the answer of the join that used the token, if this is the same machine asking for the same and the certificate was never
@@ -69,28 +69,22 @@ type reuseData struct {
 	Hostname    string          `json:"hostname"`
 }
 
-func (s *Store) tellReuse(ctx context.Context, j *joining, t tokenRow) error {
-	_, err := s.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if err := tx.Locks(db.LockJoinToken); err != nil {
-			return err
-		}
-		data := reuseData{JoinTokenID: j.token.ID(), UsedBy: *t.usedBy, Key: j.fingerprint, Print: j.print, Hostname: j.Hostname}
-		err := tx.QueryRow(ctx, `
-			update join_tokens t set reuse_seen_at = clock_timestamp()
-			from nodes n
-			where t.id = $1 and n.id = t.used_by and (t.reuse_seen_at is null or t.reuse_seen_at < clock_timestamp() - interval '1 minute')
-			returning n.key, coalesce((select print from node_certs c where c.token_id = t.id order by issued_at limit 1), '{}')`, j.token.ID()).
-			Scan(&data.FirstKey, &data.FirstPrint)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // told within the last minute
-		}
-		if err != nil {
-			return fmt.Errorf("note the second use of a join token: %w", err)
-		}
-		return events.Append(tx, events.Entry{
-			Type: "security.join-token.reused", TenantID: t.tenant, NodeID: *t.usedBy, Actor: iam.System("join").Name, Data: data,
-			Audience: events.Audience{Full: []string{t.tenant}},
-		})
+func (s *Store) tellReuse(ctx context.Context, tx *db.Tx, t telling) error {
+	data := reuseData{JoinTokenID: t.tokenID, Key: t.key, Print: t.print, Hostname: t.hostname}
+	err := tx.QueryRow(ctx, `
+		update join_tokens t set reuse_seen_at = clock_timestamp()
+		from nodes n
+		where t.id = $1 and n.id = t.used_by and (t.reuse_seen_at is null or t.reuse_seen_at < clock_timestamp() - interval '1 minute')
+		returning n.id, n.key, coalesce((select print from node_certs c where c.token_id = t.id order by issued_at limit 1), '{}')`, t.tokenID).
+		Scan(&data.UsedBy, &data.FirstKey, &data.FirstPrint)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // told within the last minute
+	}
+	if err != nil {
+		return fmt.Errorf("note the second use of a join token: %w", err)
+	}
+	return events.Append(tx, events.Entry{
+		Type: "security.join-token.reused", TenantID: t.tenant, NodeID: data.UsedBy, Actor: iam.System("join").Name, Data: data,
+		Audience: events.Audience{Full: []string{t.tenant}},
 	})
-	return err
 }

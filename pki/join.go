@@ -172,6 +172,7 @@ type tokenRow struct {
 	node     *string           // the only node that it is for
 	usedBy   *string
 	ageOfUse *time.Duration
+	revoked  bool
 	open     bool // neither used, revoked nor expired, by the database's clock
 }
 
@@ -230,20 +231,23 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 	var t tokenRow
 	var held bool
 	err := s.DB.Pool().QueryRow(ctx, `
-		select secret_hash, tenant_id, pool_id, labels, node_id, used_by, clock_timestamp() - used_at,
+		select secret_hash, tenant_id, pool_id, labels, node_id, used_by, clock_timestamp() - used_at, revoked_at is not null,
 		       used_at is null and revoked_at is null and expires_at > clock_timestamp(),
 		       exists (select from identity_keys where fingerprint = $2 and state <> 'FREED')
 		from join_tokens where id = $1`, j.token.ID(), j.fingerprint).
-		Scan(&t.hash, &t.tenant, &t.pool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &t.open, &held)
+		Scan(&t.hash, &t.tenant, &t.pool, &t.labels, &t.node, &t.usedBy, &t.ageOfUse, &t.revoked, &t.open, &held)
 	unknown := errors.Is(err, pgx.ErrNoRows)
 	if err != nil && !unknown {
 		return tokenRow{}, nil, fmt.Errorf("read the join token: %w", err)
 	}
 	hash, stored := j.token.SecretHash(), make([]byte, sha256.Size)
 	copy(stored, t.hash)
-	if subtle.ConstantTimeCompare(hash[:], stored) != 1 || unknown {
-		s.Log.InfoContext(ctx, "join refused: no such token, or another secret", "token", j.token.ID())
+	switch same := subtle.ConstantTimeCompare(hash[:], stored) == 1; {
+	case unknown: // by everyone, so there is nobody to tell
+		s.Log.InfoContext(ctx, "join refused: no such token", "token", j.token.ID(), "key", j.fingerprint)
 		return tokenRow{}, nil, errRefused()
+	case !same:
+		return tokenRow{}, nil, s.refused(ctx, j, t, TokenWrongSecret)
 	}
 	if !held { // as by nearly every machine that joins, so the rest is not read with the token
 		return t, nil, nil
@@ -268,8 +272,7 @@ func (s *Store) look(ctx context.Context, j *joining) (tokenRow, *holder, error)
 func (s *Store) mayAttach(ctx context.Context, j *joining, t tokenRow, h *holder) error {
 	switch {
 	case t.node != nil && (h == nil || h.nodeID != *t.node):
-		s.Log.InfoContext(ctx, "join refused: the token is for one node, and the machine is not that one", "token", j.token.ID(), "node", *t.node)
-		return errRefused()
+		return s.refused(ctx, j, t, TokenOtherNode)
 	case h == nil:
 		return nil
 	case h.keyState == "DISTRUSTED":
@@ -279,11 +282,9 @@ func (s *Store) mayAttach(ctx context.Context, j *joining, t tokenRow, h *holder
 	case h.credential == node.Quarantined:
 		return identityRefused("quarantined", "two machines used this identity; an operator must say which one stays")
 	case h.pool != t.pool:
-		s.Log.InfoContext(ctx, "join refused: the token is for another pool than the machine's node", "token", j.token.ID(), "node", h.nodeID)
-		return errRefused()
+		return s.refused(ctx, j, t, TokenOtherPool)
 	case h.outdated:
-		s.Log.InfoContext(ctx, "join refused: the token is older than the revocation of the node's certificate", "token", j.token.ID(), "node", h.nodeID)
-		return errRefused()
+		return s.refused(ctx, j, t, TokenOutdated)
 	}
 	other, err := liveElsewhere(ctx, s.DB.Pool(), h.nodeID, j.Print)
 	if err != nil {

@@ -100,8 +100,10 @@ func (b *bundle) unused(t *testing.T, token pki.JoinTokenCreated) {
 	require.True(t, one[bool](t, b, `select used_at is null and used_by is null from join_tokens where id = $1`, token.Token.ID), "the token must be unused")
 }
 
+// events gives the data of those of a type, when what follows refusals is written too.
 func (b *bundle) events(t *testing.T, kind string) []map[string]any {
 	t.Helper()
+	b.store.Told(t.Context())
 	rows, err := b.db.Pool().Query(t.Context(), `select data from events where type = $1 order by position`, kind)
 	require.NoError(t, err)
 	defer rows.Close()

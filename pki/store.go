@@ -20,7 +20,8 @@ type Store struct {
 	// Log takes the truth about refusals, of which the caller is told one sentence; never a secret.
 	Log *slog.Logger
 
-	texts texts
+	texts    texts
+	tellings tellings
 }
 
 // chainText gives a chain that was signed just now as PEM. Only the leaf is new.

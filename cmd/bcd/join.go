@@ -34,7 +34,7 @@ func joinCommand() *cobra.Command {
 			"  bcd join --config /etc/bcd/config.toml --token-file - --reset --yes < token",
 		RunE: func(command *cobra.Command, _ []string) error {
 			if reset && !yes {
-				return fmt.Errorf("join --reset moves this machine's identity aside, so that it joins as a new node; re-run with --yes: %w", errUsage)
+				return fmt.Errorf("join --reset lets this machine join as a new node and then moves the identity from before aside; re-run with --yes: %w", errUsage)
 			}
 			if yes && !reset {
 				return fmt.Errorf("--yes belongs to --reset: %w", errUsage)
@@ -77,7 +77,7 @@ func joinCommand() *cobra.Command {
 	command.Flags().StringVar(&pin, "ca-fingerprint", "", "the SHA-256 of the control plane's root certificate, 64 `HEX` digits")
 	command.Flags().StringVar(&attestor, "attestor", "", "how the machine proves that it may join: `token`")
 	command.Flags().StringVar(&tokenFile, "token-file", "", "the `FILE` with the join token; - is standard input")
-	command.Flags().BoolVar(&reset, "reset", false, "move the identity that is there aside first; needs --yes")
+	command.Flags().BoolVar(&reset, "reset", false, "join as a new node, and move the identity that was there aside; needs --yes")
 	command.Flags().BoolVar(&yes, "yes", false, "do what --reset says")
 	return command
 }
@@ -95,6 +95,9 @@ func join(command *cobra.Command, a *agent.Agent, j agent.Join) error {
 		fmt.Fprintln(command.ErrOrStderr(), "bcd: the identity from before is in", joined.MovedAside)
 	}
 	if err != nil {
+		if j.Reset {
+			fmt.Fprintln(command.ErrOrStderr(), "bcd: nothing is reset; the machine is what it was")
+		}
 		return err
 	}
 	credential := joined.Credential

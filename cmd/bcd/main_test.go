@@ -244,6 +244,19 @@ func TestStatusText(t *testing.T) {
 			}},
 			[]string{"REFUSED (revoked) since 2026-03-01T12:00:00Z: by alex; next try 2026-03-01T12:01:00Z"},
 		},
+		"a reset that was cut off": {
+			agent.Status{Joined: true, NodeID: "n", Reset: &agent.Reset{Dir: "/s/reset"}},
+			[]string{"begun and not through: the machine is still this node; to go on, repeat bcd join --reset --yes", "remove /s/reset"},
+		},
+		"a reset of a machine that was nobody": {
+			agent.Status{Reset: &agent.Reset{Dir: "/s/reset"}}, []string{"the machine is still not joined; to go on"},
+		},
+		"a reset that is under way": {
+			agent.Status{Joined: true, Reset: &agent.Reset{Dir: "/s/reset", UnderWay: true}}, []string{"under way: so far the machine is still this node"},
+		},
+		"a reset whose files are not in their places": {
+			agent.Status{Joined: true, NodeID: "n", Reset: &agent.Reset{Through: true}}, []string{"through: the machine is this node; the next bcd join or run"},
+		},
 		"killed while connected": {
 			agent.Status{Joined: true, Session: &agent.Session{State: agent.Connected, Since: now}},
 			[]string{"bcd run is not running; last: CONNECTED since"},

@@ -75,6 +75,9 @@ func printStatus(w io.Writer, s agent.Status, now time.Time) error {
 	if s.Joined {
 		row("certificate", validity(s.NotAfter, now))
 	}
+	if s.Reset != nil {
+		row("reset", resetText(*s.Reset, s.Joined))
+	}
 	switch {
 	case s.Running && s.Session != nil:
 		row("session", sessionText(*s.Session))
@@ -86,6 +89,21 @@ func printStatus(w io.Writer, s agent.Status, now time.Time) error {
 		row("session", "bcd run is not running")
 	}
 	return table.Flush()
+}
+
+// resetText says what the machine is, and what to do.
+func resetText(r agent.Reset, joined bool) string {
+	if r.Through {
+		return "through: the machine is this node; the next bcd join or run puts its files in their places"
+	}
+	still := "not joined"
+	if joined {
+		still = "this node"
+	}
+	if r.UnderWay {
+		return "under way: so far the machine is still " + still
+	}
+	return "begun and not through: the machine is still " + still + "; to go on, repeat bcd join --reset --yes with the same token or a new one; to let it be, remove " + r.Dir
 }
 
 func sessionText(s agent.Session) string {

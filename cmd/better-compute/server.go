@@ -104,6 +104,7 @@ func serve(ctx context.Context, s *settings, log *slog.Logger, out io.Writer) er
 	})
 	later := newBackground(log)
 	defer later.wait()
+	defer r.tellRest(ctx)
 	// The log outlives what uses it: streams are told to come back by a log that still runs.
 	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
 	logDone := make(chan error, 1)
@@ -273,6 +274,13 @@ func (s *settings) openDatabase(ctx context.Context, url string, log *slog.Logge
 		return nil, err
 	}
 	return d, nil
+}
+
+// tellRest waits for what the owners of refused join tokens are told, which follows the answer too.
+func (r *rooms) tellRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
+	defer cancel()
+	r.pki.Told(ctx)
 }
 
 // assemble puts the rooms together, and makes what a first start needs.

@@ -40,6 +40,7 @@ func NewInstallation(t testing.TB) *Installation {
 		DB: d, Authority: authority, Nodes: nodes, Issuer: issuer, Tenant: "acme",
 		PKI: &pki.Store{DB: d, Authority: authority, Nodes: nodes, Issuer: issuer, Log: slog.New(slog.DiscardHandler)},
 	}
+	t.Cleanup(func() { in.PKI.Told(context.WithoutCancel(t.Context())) })
 	_, err = d.Do(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, `insert into cas (fingerprint, trust_domain) values ($1, $2)`, pki.Fingerprint(issuer.CA.Root), issuer.CA.TrustDomain)
 		if err != nil {

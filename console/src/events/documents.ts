@@ -75,6 +75,7 @@ export const EventLineFragment = graphql(`
 		... on JoinTokenSecurityEvent {
 			joinTokenId
 			hostname
+			refusal
 		}
 		... on GenericEvent {
 			data

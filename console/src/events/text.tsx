@@ -1,4 +1,4 @@
-import { eventTone, eventWords, toneClass } from "../nodes/words";
+import { eventTone, eventWords, refusalWords, toneClass } from "../nodes/words";
 import type { EventLine } from "../store/feed";
 import { full } from "../ui/time";
 
@@ -75,7 +75,9 @@ function details(e: EventLine): Said[] {
 			say(e.claimedNodeId && `called itself …${e.claimedNodeId.slice(-8)}`, true);
 			break;
 		case "JoinTokenSecurityEvent":
+			say(e.refusal && refusalWords(e.refusal), true);
 			say(e.hostname && `by ${e.hostname}`, true);
+			say(e.joinTokenId && `token …${e.joinTokenId.slice(-8)}`);
 			break;
 		case "GenericEvent":
 			return facts(e.data, e.at);

@@ -53,6 +53,21 @@ export type DrainState =
   /** It waits for the node's live allocations to end. */
   | 'DRAINING';
 
+/** Why a join token was refused. The machine that showed it is told none of it. */
+export type JoinTokenRefusal =
+  /** It came too late. */
+  | 'EXPIRED'
+  /** The token is for one node, and the machine is not that one. */
+  | 'OTHER_NODE'
+  /** The machine is a node of another pool than the token's. */
+  | 'OTHER_POOL'
+  /** It was made before the certificate of the machine's node was revoked: it may be in the hands of whoever that was meant for. */
+  | 'OUTDATED'
+  /** An operator has revoked it. */
+  | 'REVOKED'
+  /** Somebody knows the token's id and not its secret. */
+  | 'WRONG_SECRET';
+
 /** A label to set. */
 export type LabelInput = {
   /** Up to 128 letters, digits and . _ / -, beginning and ending with a letter or digit. */
@@ -616,7 +631,7 @@ type EventLine_GenericEvent_Fragment = { __typename: 'GenericEvent', data: unkno
 
 type EventLine_JoinTokenEvent_Fragment = { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
-type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
+type EventLine_JoinTokenSecurityEvent_Fragment = { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, refusal: JoinTokenRefusal | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
 type EventLine_NodeAdoptionEvent_Fragment = { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null };
 
@@ -683,7 +698,7 @@ export type HistoryQuery = { events: { nodes: Array<
       | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-      | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+      | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, refusal: JoinTokenRefusal | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
       | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
@@ -720,7 +735,7 @@ export type EventsSubscription = { nodeEvents:
     | { __typename: 'CertificateSecurityEvent', serial: string | null, claimedNodeId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'GenericEvent', data: unknown, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'JoinTokenEvent', id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
-    | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
+    | { __typename: 'JoinTokenSecurityEvent', joinTokenId: string | null, hostname: string | null, refusal: JoinTokenRefusal | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeAdoptionEvent', checks: Array<string> | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeConditionEvent', condition: string | null, message: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
     | { __typename: 'NodeCordonEvent', until: string | null, cancelledDrainId: string | null, id: string, cursor: string, type: string, at: string, nodeId: string | null, actor: string, reason: string | null, node: { id: string, hostname: string } | null }
@@ -1018,6 +1033,7 @@ export const EventLineFragmentDoc = new TypedDocumentString(`
   ... on JoinTokenSecurityEvent {
     joinTokenId
     hostname
+    refusal
   }
   ... on GenericEvent {
     data
@@ -2285,6 +2301,7 @@ export const HistoryDocument = new TypedDocumentString(`
   ... on JoinTokenSecurityEvent {
     joinTokenId
     hostname
+    refusal
   }
   ... on GenericEvent {
     data
@@ -2377,6 +2394,7 @@ export const EventsDocument = new TypedDocumentString(`
   ... on JoinTokenSecurityEvent {
     joinTokenId
     hostname
+    refusal
   }
   ... on GenericEvent {
     data

@@ -1,4 +1,4 @@
-import type { Connectivity } from "../gql/graphql";
+import type { Connectivity, JoinTokenRefusal } from "../gql/graphql";
 import type { NodeRow } from "../store/nodes";
 import { ago, duration, full, until } from "../ui/time";
 
@@ -221,7 +221,25 @@ const events: Record<string, [string, Tone]> = {
 	"reservation.created": ["booked", "info"],
 	"reservation.released": ["booking released", "info"],
 	"reservation.ended": ["booking ended", "info"],
+	"security.join-token.refused": ["join token refused", "bad"],
+	"security.join-token.reused": ["used join token shown again", "bad"],
+	"security.node.identity-mismatch": ["identity mismatch", "bad"],
+	"security.node.superseded-certificate-used": ["replaced certificate used", "bad"],
 };
+
+const refusals: Record<JoinTokenRefusal, string> = {
+	WRONG_SECRET: "wrong secret",
+	EXPIRED: "it has expired",
+	REVOKED: "it is revoked",
+	OTHER_POOL: "the machine is a node of another pool",
+	OTHER_NODE: "it is for another node",
+	OUTDATED: "older than the revocation of the machine’s certificate",
+};
+
+/** Why a join token was refused, which the machine itself is not told. */
+export function refusalWords(refusal: JoinTokenRefusal): string {
+	return refusals[refusal] ?? refusal.toLowerCase().replaceAll("_", " ");
+}
 
 /** An event's type as a sentence's beginning. */
 export function eventWords(type: string): string {
