@@ -20,11 +20,13 @@ type Adopting struct {
 func adoptControl() node.Control {
 	return node.Control{
 		Name: "adopt", Action: iam.NodesProvision, Axes: node.AxisProvision, Decide: adopt,
-		Follow: func(_ context.Context, tx *db.Tx, n *node.Node) error {
+		Follow: func(_ context.Context, tx *db.Tx, nodes []*node.Node) error {
 			if err := tx.Locks(db.LockNodePart); err != nil {
 				return err
 			}
-			health.BeginRunTx(tx, n.ID, n.AcceptanceRun)
+			for _, n := range nodes {
+				health.BeginRunTx(tx, n.ID, n.AcceptanceRun)
+			}
 			return nil
 		},
 	}

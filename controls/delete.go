@@ -80,17 +80,21 @@ func deleteControl(seen *holding) node.Control {
 			}
 			return &node.Fact{Type: "node.deleted"}, nil
 		},
-		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
+		Follow: func(_ context.Context, tx *db.Tx, nodes []*node.Node) error {
 			if err := tx.Locks(db.LockLiveness); err != nil {
 				return err
 			}
-			liveness.EndNodeTx(tx, n.ID)
+			for _, n := range nodes {
+				liveness.EndNodeTx(tx, n.ID)
+			}
 			if err := tx.Locks(db.LockNodePart); err != nil {
 				return err
 			}
-			placement.RetireNodeTx(tx, n.ID)
-			pki.EndNodeTx(tx, n.ID, n.ChangedBy, ReasonDeleted)
-			iam.ForgetNodeTx(tx, n.ID)
+			for _, n := range nodes {
+				placement.RetireNodeTx(tx, n.ID)
+				pki.EndNodeTx(tx, n.ID, n.ChangedBy, ReasonDeleted)
+				iam.ForgetNodeTx(tx, n.ID)
+			}
 			return nil
 		},
 	}

@@ -9,10 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/better-compute/better-compute/db"
-	"github.com/better-compute/better-compute/events"
 	"github.com/better-compute/better-compute/iam"
 	"github.com/better-compute/better-compute/id"
-	"github.com/better-compute/better-compute/liveness"
 	"github.com/better-compute/better-compute/node"
 	"github.com/better-compute/better-compute/placement"
 )
@@ -50,31 +48,27 @@ type Draining struct {
 	Deadline *time.Time `json:"deadline"`
 }
 
-// drainControl hands the node to the drain controller in the transaction that drains it. What was seen under the node's lock is the controller's first
-// look; its job comes for the next. With nil nobody has looked, and the job comes at once.
+// drainControl hands nodes to the drain controller in the transaction that drains them. What was seen under a node's lock is the controller's first look;
+// its job comes for the next. With nil nobody has looked, and the job comes at once.
 func drainControl(how Draining, seen *emptiness) node.Control {
 	c := node.Control{
 		Name: "drain", Action: iam.NodesDrain, Axes: node.AxisCordon | node.AxisDrain, Blind: node.PartLabels,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return drain(n, a, how, seen) },
-		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
-			if n.Running() == nil {
-				return nil // it is over already
+		Follow: func(_ context.Context, tx *db.Tx, nodes []*node.Node) error {
+			var wait []placement.Later
+			for _, n := range nodes {
+				if n.Running() != nil { // else it is over already
+					wait = append(wait, placement.Later{Job: DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}, After: seen.nextLook(n.ID)})
+				}
 			}
-			var err error
-			job := DrainJob{NodeID: n.ID, DrainID: n.LastDrain.ID}
-			if seen == nil {
-				err = placement.SendJob(tx, job, placement.QueueDrains)
-			} else {
-				err = placement.SendJobLater(tx, job, placement.QueueDrains, nextLook(seen.held))
-			}
-			if err != nil {
+			if err := placement.SendJobs(tx, wait, placement.QueueDrains); err != nil {
 				return fmt.Errorf("hand the node to the drain controller: %w", err)
 			}
 			return nil
 		},
 	}
 	if seen != nil {
-		c.Before, c.Unmoved = seen.before, seen.beganAt
+		c.Before, c.Unmoved = func(b *pgx.Batch, nodeID string) { seen.before(b, []string{nodeID}) }, seen.beganAt
 	}
 	return c
 }
@@ -97,54 +91,6 @@ func drain(n *node.Node, a node.Act, how Draining, seen *emptiness) (*node.Fact,
 	return &node.Fact{Type: "node.draining", Data: Drainage{DrainID: n.LastDrain.ID, Deadline: n.LastDrain.Deadline}}, nil
 }
 
-// emptiness is what is read under the node's lock to decide whether its drain is over.
-type emptiness struct {
-	held      placement.Held
-	confirmed bool
-
-	asked  bool   // whether newest was read
-	newest string // the drain that was the node's newest before the lock was waited for; "" for none
-}
-
-// before reads what drain there was when the call came, without a lock. A later try of the same call keeps what the first one read.
-func (e *emptiness) before(b *pgx.Batch, nodeID string) {
-	b.Queue(`select coalesce((select id from node_drains where node_id = $1 order by started_at desc, id desc limit 1), '')`, nodeID).
-		QueryRow(func(row pgx.Row) error {
-			if e.asked {
-				return row.Scan(nil)
-			}
-			e.asked = true
-			return row.Scan(&e.newest)
-		})
-}
-
-// joins says that another's drain of the empty node began and ended while the call waited for the lock: it came to a node that was draining.
-func (e *emptiness) joins(n *node.Node) bool {
-	d := n.LastDrain
-	return e != nil && e.asked && n.Cordoned() && d != nil && d.State == node.Drained && d.ID != e.newest
-}
-
-// queue reads it: what holds the node after its lock was got. A booking that is under way either commits before and is seen, or is refused by the cordon
-// after.
-func (e *emptiness) queue(b *pgx.Batch, nodeID string) {
-	placement.QueueHolding(b, nodeID, &e.held)
-	liveness.QueueConfirmsEmpty(b, nodeID, &e.confirmed)
-}
-
-// beganAt gives the place where the drain that a call joined began: who waits from there is told of its end.
-func (e *emptiness) beganAt(ctx context.Context, tx *db.Tx, n *node.Node) (events.Cursor, error) {
-	if !e.joins(n) {
-		return events.Cursor{}, nil
-	}
-	list, _, err := events.List(ctx, tx, events.ListFilter{
-		Filter: events.Filter{Tenant: n.TenantID, NodeID: n.ID, Types: []string{"node.draining"}}, First: 1,
-	})
-	if err != nil || len(list) == 0 { // it has left the log already
-		return events.Cursor{}, err
-	}
-	return list[0].Cursor(), nil
-}
-
 // drainedNext ends the drain of an empty node in the transaction that begins it.
 func drainedNext(seen *emptiness) node.Next {
 	return node.Next{Who: iam.System(DrainController), Control: drainedControl(seen)}
@@ -158,7 +104,7 @@ func (c *Controls) Release(ctx context.Context, rel placement.Release) (placemen
 	}
 	return bookings.Release(ctx, rel, func(b *pgx.Batch, nodeID string) placement.Follow {
 		seen := &emptiness{}
-		seen.queue(b, nodeID)
+		seen.queue(b, []string{nodeID})
 		return func(ctx context.Context, tx *db.Tx, held node.Locks) (int, error) {
 			return held.ChangeTx(ctx, tx, nodeID, iam.System(DrainController), drainedControl(seen))
 		}
@@ -167,15 +113,17 @@ func (c *Controls) Release(ctx context.Context, rel placement.Release) (placemen
 
 func drainedControl(seen *emptiness) node.Control {
 	return node.Control{
-		Name: "drained", Axes: node.AxisDrain, Blind: node.PartLabels, Read: seen.queue,
+		Name: "drained", Axes: node.AxisDrain, Blind: node.PartLabels,
+		Read: func(b *pgx.Batch, nodeID string) { seen.queue(b, []string{nodeID}) },
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) {
 			d := n.Running()
-			if d == nil || seen.held.Live > 0 {
+			if d == nil || !seen.empty(n.ID) {
 				return nil, nil //nolint:nilnil // it was cancelled or ended meanwhile, or waits on
 			}
-			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode, d.Overdue = node.Drained, &a.Now, node.Text(a.Who.Name), &seen.confirmed, false
+			confirmed := seen.confirmed[n.ID]
+			d.State, d.EndedAt, d.EndedBy, d.ConfirmedByNode, d.Overdue = node.Drained, &a.Now, node.Text(a.Who.Name), &confirmed, false
 			n.RemoveReason(node.ReasonDraining)
-			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: seen.confirmed}}, nil
+			return &node.Fact{Type: "node.drained", Reason: string(d.Reason), Data: Drained{DrainID: d.ID, ConfirmedByNode: confirmed}}, nil
 		},
 	}
 }
@@ -201,27 +149,19 @@ func (c *Controls) LookAtDrain(ctx context.Context, nodeID string) (Look, error)
 	switch {
 	case err != nil:
 		return Look{}, err
-	case seen.held.Live == 0:
+	case seen.empty(nodeID):
 		return Look{Over: true}, nil
 	}
-	look.Next = nextLook(seen.held)
+	look.Next = seen.nextLook(nodeID)
 	return look, nil
 }
 
-// EndDrain is LookAtDrain for whoever knows that a drain runs and that the node is likely to be empty: it saves the look before.
-func (c *Controls) EndDrain(ctx context.Context, nodeID string) error {
-	_, err := c.endDrain(ctx, nodeID)
-	return err
-}
-
-func (c *Controls) endDrain(ctx context.Context, nodeID string) (emptiness, error) {
-	var seen emptiness
+func (c *Controls) endDrain(ctx context.Context, nodeID string) (*emptiness, error) {
+	seen := &emptiness{}
 	_, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-		seen = emptiness{}
-		many := node.Many{
-			IDs: []string{nodeID}, Who: iam.System(DrainController), Unshown: node.AllParts, Read: func(b *pgx.Batch) { seen.queue(b, nodeID) },
-		}
-		_, err := c.Nodes.ChangeManyTx(ctx, tx, many, drainedControl(&seen))
+		ids := []string{nodeID}
+		many := node.Many{IDs: ids, Who: iam.System(DrainController), Unshown: node.AllParts, Read: func(b *pgx.Batch) { seen.queue(b, ids) }}
+		_, err := c.Nodes.ChangeManyTx(ctx, tx, many, drainedControl(seen))
 		return err
 	})
 	return seen, err
@@ -256,9 +196,6 @@ func nextLook(h placement.Held) time.Duration {
 	}
 	return lookAtLeast
 }
-
-// emptyBatch is how many drains one pass of the net looks at.
-const emptyBatch = 500
 
 // Plan is what a drain of a node would wait for now.
 type Plan struct {
@@ -309,50 +246,4 @@ func (c *Controls) EndedInDrains(ctx context.Context, drainIDs []string) (map[st
 		return nil, fmt.Errorf("count what ended in the drains: %w", err)
 	}
 	return counts, nil
-}
-
-// EmptyDrains gives nodes whose drain runs though they hold nothing live: whoever should have looked died first, with the wake in its hands, and
-// River takes a dead process's job away only after a minute.
-func (c *Controls) EmptyDrains(ctx context.Context) ([]string, error) {
-	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select d.node_id from node_drains d
-		where d.state = 'DRAINING' and not exists (
-			select from allocations a where a.node_id = d.node_id and a.released_at is null and a.ended_at is null)
-		order by d.started_at limit $1`, emptyBatch)
-	if err != nil {
-		return nil, fmt.Errorf("find drains of empty nodes: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("find drains of empty nodes: %w", err)
-	}
-	return ids, nil
-}
-
-// ReviveDrains inserts the primary job of each running drain that has none: after a restore, or when its attempts were used up. It gives how many.
-func (c *Controls) ReviveDrains(ctx context.Context) (int, error) {
-	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select d.node_id, d.id from node_drains d
-		where d.state = 'DRAINING' and not exists (
-			select from river_job j where j.kind = $1 and j.args ->> 'drain_id' = d.id and j.finalized_at is null)
-		order by d.node_id`, DrainJob{}.Kind())
-	if err != nil {
-		return 0, fmt.Errorf("find drains without a job: %w", err)
-	}
-	lost, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DrainJob])
-	if err != nil {
-		return 0, fmt.Errorf("find drains without a job: %w", err)
-	}
-	_, err = c.Nodes.DB.Do(ctx, func(_ context.Context, tx *db.Tx) error {
-		for _, job := range lost {
-			if err := placement.SendJob(tx, job, placement.QueueDrains); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("revive the drains: %w", err)
-	}
-	return len(lost), nil
 }

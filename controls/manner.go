@@ -93,8 +93,8 @@ var argumentsOf = map[Verb][]string{
 	VerbLabel:    {"set", "remove"},
 }
 
-// control gives what is done to each node, by somebody.
-func (m Manner) control(by string) node.Control {
+// control gives what is done to each node, by somebody. For a drain, what was seen under the nodes' locks says which are over at once; nil: their jobs look.
+func (m Manner) control(by string, seen *emptiness) node.Control {
 	switch m.Verb {
 	case VerbUncordon:
 		switch {
@@ -105,7 +105,7 @@ func (m Manner) control(by string) node.Control {
 		}
 		return uncordonControl(Uncordoning{IfBy: by})
 	case VerbDrain:
-		return drainControl(Draining{Deadline: m.Deadline}, nil)
+		return drainControl(Draining{Deadline: m.Deadline}, seen)
 	case VerbTaint:
 		return taintControl(Taints{Add: m.Add, Remove: m.Remove})
 	case VerbLabel:
@@ -161,6 +161,9 @@ func (m Manner) idle(n *node.Node) string {
 	case VerbUncordon:
 		return "not cordoned"
 	case VerbDrain:
+		if n.Running() == nil {
+			return "drained already by " + n.LastDrain.By
+		}
 		return "draining already"
 	case VerbTaint:
 		return "its taints are so already"

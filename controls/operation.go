@@ -133,7 +133,7 @@ func (c *Controls) Begin(ctx context.Context, e ManyEdit) (Begun, error) {
 	if err != nil {
 		return Begun{}, err
 	}
-	control := e.Manner.control(e.Who.Name)
+	control := e.Manner.control(e.Who.Name, nil)
 	if err := c.Nodes.Authority.OnTenant(ctx, c.Nodes.DB.Pool(), e.Who, control.Action, e.TenantID); err != nil {
 		return Begun{}, err
 	}
@@ -377,15 +377,15 @@ func (c *Controls) Stop(ctx context.Context, s Stopping) (Stopped, error) {
 	if err != nil {
 		return Stopped{}, err
 	}
-	if err := c.Nodes.Authority.OnTenant(ctx, c.Nodes.DB.Pool(), s.Who, o.Manner.control("").Action, s.TenantID); err != nil {
+	if err := c.Nodes.Authority.OnTenant(ctx, c.Nodes.DB.Pool(), s.Who, o.Manner.control("", nil).Action, s.TenantID); err != nil {
 		return Stopped{}, err
 	}
 	var out Stopped
 	did, err := request.Once(ctx, c.Nodes.DB, func(ctx context.Context, tx *db.Tx) (iam.Answer, error) {
-		if err := tx.Locks(db.LockJoinToken); err != nil {
+		if err := tx.Locks(db.LockOperation); err != nil {
 			return iam.Answer{}, err
 		}
-		// It waits for a batch that is under way.
+		// It waits for a batch that is being committed; one that has not come so far finds that there is nothing to go on with.
 		tag, err := tx.Exec(ctx, `
 			update node_operations set state = 'STOPPED', ended_at = clock_timestamp(), ended_by = $2, waiting = null
 			where id = $1 and state = 'RUNNING'`, s.OperationID, s.Who.Name)

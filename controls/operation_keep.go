@@ -19,41 +19,50 @@ const lostAfter = 10 * time.Second
 // River takes a dead process's job away only after a minute. The job before, if it comes back, finds that it is not of the newest run.
 func (c *Controls) ReviveOperations(ctx context.Context) (int, error) {
 	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select id from node_operations o where state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $1) and not exists (
+		select id, run from node_operations o where state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $1) and not exists (
 			select from river_job j where j.kind = $2 and j.args ->> 'operation_id' = o.id and (j.args ->> 'run')::bigint = o.run
 			  and (j.state in ('available', 'scheduled', 'retryable') or j.state = 'running' and j.attempted_at > clock_timestamp() - make_interval(secs => $1)))
 		order by id`, lostAfter.Seconds(), OperationJob{}.Kind())
 	if err != nil {
 		return 0, fmt.Errorf("find operations without a job: %w", err)
 	}
-	lost, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	lost, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OperationJob])
 	if err != nil {
 		return 0, fmt.Errorf("find operations without a job: %w", err)
 	}
 	revived := 0
-	for _, operationID := range lost {
-		if _, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error {
-			if err := tx.Locks(db.LockJoinToken); err != nil {
-				return err
-			}
-			var run int
-			err := tx.QueryRow(ctx, `
-				update node_operations set run = run + 1, looked_at = clock_timestamp()
-				where id = $1 and state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $2) returning run`,
-				operationID, lostAfter.Seconds()).Scan(&run)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil // somebody looked meanwhile
-			}
-			if err != nil {
-				return fmt.Errorf("revive the operation: %w", err)
-			}
-			revived++
-			return placement.SendJob(tx, OperationJob{OperationID: operationID, Run: run}, QueueOperations)
-		}); err != nil {
+	for _, job := range lost {
+		_, err := c.Nodes.DB.Do(ctx, func(ctx context.Context, tx *db.Tx) error { return revive(ctx, tx, job) })
+		switch {
+		case errors.Is(err, errOvertaken):
+			continue // somebody looked meanwhile
+		case err != nil:
 			return revived, err
 		}
+		revived++
 	}
 	return revived, nil
+}
+
+// revive hands an operation to a job of the next run, unless somebody has looked at it.
+func revive(ctx context.Context, tx *db.Tx, job OperationJob) error {
+	if err := placement.SendJob(tx, OperationJob{OperationID: job.OperationID, Run: job.Run + 1}, QueueOperations); err != nil {
+		return err
+	}
+	if err := tx.Locks(db.LockOperation); err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `
+		update node_operations set run = run + 1, looked_at = clock_timestamp()
+		where id = $1 and run = $2 and state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $3)`,
+		job.OperationID, job.Run, lostAfter.Seconds())
+	if err != nil {
+		return fmt.Errorf("revive the operation: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errOvertaken
+	}
+	return nil
 }
 
 const (

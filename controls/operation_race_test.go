@@ -79,6 +79,7 @@ func TestOperationRaces(t *testing.T) {
 			}
 		}()
 		workers.Wait()
+		b.db.Pool().Reset() // one that was told to go may not have gone yet
 		require.Equal(t, "DONE: 1500 done, 0 unchanged, 0 refused, 0 left", b.counts(o.ID))
 		b.once(o, ids, "node.draining")
 	})
@@ -124,7 +125,8 @@ func TestOperationRaces(t *testing.T) {
 			}
 			_, err = b.db.Pool().Exec(t.Context(), `update allocations set released_at = now() where node_id = $1`, node)
 			require.NoError(t, err)
-			require.NoError(t, b.controls.EndDrain(t.Context(), node))
+			_, err = b.controls.LookAtDrain(t.Context(), node)
+			require.NoError(t, err)
 		}
 		for i, o := range ops {
 			require.Equal(t, fmt.Sprintf("DONE: %d done, 0 unchanged, 0 refused, 0 left", []int{8, 8, 14}[i]), b.counts(o.ID))
@@ -151,15 +153,6 @@ func TestOperationRaces(t *testing.T) {
 		require.True(t, b.run(o).Over)
 		require.Equal(t, "STOPPED: 1 done, 0 unchanged, 1 refused, 2 left", b.counts(o.ID))
 		require.Empty(t, b.operation(o.ID).Waiting)
-	})
-
-	t.Run("With empty nodes a limited drain goes through without waiting for anybody", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		two := 2
-		o := b.begin(controls.ManyEdit{NodeIDs: b.fleet(9), Manner: controls.Manner{Verb: controls.VerbDrain, MaxPerPool: &two}})
-		require.True(t, b.run(o).Over)
-		require.Equal(t, 9, b.total("node.drained"))
 	})
 
 	t.Run("Two jobs processes with the real client do it once, and an operation whose process died is taken up", func(t *testing.T) {

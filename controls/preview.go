@@ -51,7 +51,7 @@ func (c *Controls) Preview(ctx context.Context, who iam.Actor, s Selection, m Ma
 	}); err != nil {
 		return nil, fmt.Errorf("read the selection: %w", err)
 	}
-	f := foresight{selection: s, manner: m, control: m.control(who.Name), rights: rights, act: act, groups: map[Foreseen]*Foreseen{}}
+	f := foresight{selection: s, manner: m, control: m.control(who.Name, nil), rights: rights, act: act, groups: map[Foreseen]*Foreseen{}}
 	for _, p := range parts {
 		if err := f.see(ctx, c.Nodes, p); err != nil {
 			return nil, err

@@ -118,7 +118,10 @@ func taintControl(t Taints) node.Control {
 	return node.Control{
 		Name: "taint", Action: iam.NodesUpdate, Axes: node.AxisTaints,
 		Decide: func(n *node.Node, a node.Act) (*node.Fact, error) { return taint(n, a, t) },
-		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error { return t.project(ctx, tx, n.ID) },
+		Follow: func(_ context.Context, tx *db.Tx, nodes []*node.Node) error {
+			t.project(tx, nodes)
+			return nil
+		},
 	}
 }
 
@@ -149,21 +152,20 @@ func taint(n *node.Node, a node.Act, t Taints) (*node.Fact, error) {
 	return &node.Fact{Type: "node.tainted", Data: told, Guests: guests}, nil
 }
 
-// project keeps who sees the node in step with whom it is dedicated to. It says what must hold, so doing it again changes nothing.
-func (t Taints) project(ctx context.Context, tx *db.Tx, nodeID string) error {
+// project keeps who sees the nodes in step with whom they are dedicated to. It says what must hold, so doing it again changes nothing.
+func (t Taints) project(tx *db.Tx, nodes []*node.Node) {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.ID
+	}
 	for _, key := range t.Add {
 		if tenant, ok := dedicatedTo(key); ok && id.Tenant("", tenant) == nil {
-			if err := iam.ProjectTx(ctx, tx, tenant, nodeID, iam.Dedicated); err != nil {
-				return err
-			}
+			iam.ProjectManyTx(tx, tenant, ids, iam.Dedicated)
 		}
 	}
 	for _, key := range t.Remove {
 		if tenant, ok := dedicatedTo(key); ok {
-			if err := iam.WithdrawTx(ctx, tx, tenant, nodeID, iam.Dedicated); err != nil {
-				return err
-			}
+			iam.WithdrawManyTx(tx, tenant, ids, iam.Dedicated)
 		}
 	}
-	return nil
 }

@@ -63,8 +63,10 @@ func TestRoundTrips(t *testing.T) {
 	}), "BEGIN, decide and lock the reservation; lock the node, let go of it and look; save, clock, events and COMMIT")
 	b.controls.DrainsByJob = true
 	b.drain(n, "")
-	require.EqualValues(t, 2, of(func() error { return b.controls.EndDrain(t.Context(), n) }),
-		"BEGIN, lock, load and what holds the node; save, clock, event and COMMIT")
+	require.EqualValues(t, 3, of(func() error {
+		_, err := b.controls.LookAtDrain(t.Context(), n)
+		return err
+	}), "a look without a lock; BEGIN, lock, load and what holds the node; save, clock, event and COMMIT")
 	require.Equal(t, node.Drained, b.get(n).LastDrain.State)
 	require.EqualValues(t, 1, of(func() error {
 		look, err := b.controls.LookAtDrain(t.Context(), n)

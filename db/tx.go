@@ -41,6 +41,7 @@ const (
 	LockLiveness
 	LockNodePart
 	LockRiver
+	LockOperation
 )
 
 // Committed tells where in the log a commit stands. A Position of zero means that it wrote no event.

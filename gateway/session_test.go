@@ -137,11 +137,11 @@ func TestSession(t *testing.T) {
 		l.send(t, &wire.Up{Body: &wire.Up_Report{Report: &wire.Report{Known: true}}})
 		b.until(t, "the set must become empty", `select devices = '{}' from node_running where node_id = $1`, m.nodeID)
 		confirmed := func() bool {
-			var ok bool
+			var ok map[string]bool
 			batch := &pgx.Batch{}
-			liveness.QueueConfirmsEmpty(batch, m.nodeID, &ok)
+			liveness.QueueConfirmsEmpty(batch, []string{m.nodeID}, &ok)
 			require.NoError(t, b.db.Pool().SendBatch(t.Context(), batch).Close())
-			return ok
+			return ok[m.nodeID]
 		}
 		require.True(t, confirmed())
 		l.leave(t)

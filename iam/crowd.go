@@ -8,7 +8,7 @@ import (
 )
 
 // Crowd is the decision of [Authority.OnNode] on many nodes, for what was asked for by somebody and is done later. It is asked within a batch of
-// another room.
+// another room, which reads the nodes' [Seers] after it: what the tenant sees stands there.
 //
 // That the token has come to its end meanwhile says nothing, for it held when it was shown; that it was revoked says that nothing more is to be done
 // with it. Grants and what the tenant sees are as they are now.
@@ -27,8 +27,8 @@ func (a *Authority) AskMany(who Actor, action Action, tenant string) *Crowd {
 	return &Crowd{authority: a, who: who, action: action, tenant: tenant}
 }
 
-// Queue adds what the decision reads to a batch.
-func (c *Crowd) Queue(b *pgx.Batch, nodeIDs []string) {
+// Queue adds what the decision reads of its author to a batch.
+func (c *Crowd) Queue(b *pgx.Batch) {
 	c.known, c.relations, c.permits = known{}, map[string][]Relation{}, map[string]bool{}
 	b.Queue(`
 		select not exists (select from api_tokens where jti = $1 and revoked_at is not null), exists (select from tenants where id = $3),
@@ -36,15 +36,13 @@ func (c *Crowd) Queue(b *pgx.Batch, nodeIDs []string) {
 		c.who.TokenID, c.who.Name, c.tenant).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&c.known.live, &c.known.tenant, &c.known.roles)
 	})
-	b.Queue(`select node_id, relation from node_projection where node_id = any($2) and tenant_id = $1`, c.tenant, nodeIDs).Query(func(rows pgx.Rows) error {
-		var nodeID string
-		var relation Relation
-		_, err := pgx.ForEachRow(rows, []any{&nodeID, &relation}, func() error {
-			c.relations[nodeID] = append(c.relations[nodeID], relation)
-			return nil
-		})
-		return err
-	})
+}
+
+// sees takes what a row of the seers says.
+func (c *Crowd) sees(tenant, nodeID string, relation Relation) {
+	if c != nil && tenant == c.tenant {
+		c.relations[nodeID] = append(c.relations[nodeID], relation)
+	}
 }
 
 // Answer decides on one of the nodes, with the codes and in the order of OnNode.

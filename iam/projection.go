@@ -22,6 +22,12 @@ func ProjectTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation R
 	return nil
 }
 
+// ProjectManyTx is ProjectTx for many nodes. The statement goes out with the transaction's next one.
+func ProjectManyTx(tx *db.Tx, tenant string, nodeIDs []string, relation Relation) {
+	tx.Send(`
+		insert into node_projection (tenant_id, node_id, relation) select $1, id, $3 from unnest($2::text[]) as x (id) on conflict do nothing`, tenant, nodeIDs, relation)
+}
+
 // ProjectOwnerTx lets the owner that a node's row names see the node. The statement goes out with the transaction's next one.
 func ProjectOwnerTx(tx *db.Tx, nodeID string) {
 	tx.Send(`insert into node_projection (tenant_id, node_id, relation) select owner_tenant_id, id, 'OWNER' from nodes where id = $1`, nodeID)
@@ -35,6 +41,11 @@ func WithdrawTx(ctx context.Context, tx *db.Tx, tenant, nodeID string, relation 
 		return fmt.Errorf("withdraw the node: %w", err)
 	}
 	return nil
+}
+
+// WithdrawManyTx is WithdrawTx for many nodes. The statement goes out with the transaction's next one.
+func WithdrawManyTx(tx *db.Tx, tenant string, nodeIDs []string, relation Relation) {
+	tx.Send(`delete from node_projection where tenant_id = $1 and node_id = any($2) and relation = $3`, tenant, nodeIDs, relation)
 }
 
 // Withdrawal is the statement that ends that relation, unless a select of the caller's, with the tenant as $1 and the node as $2, finds what it comes
@@ -58,43 +69,65 @@ const seersOf = `
 type Seers struct {
 	// Now is the database's time as it read.
 	Now time.Time
-	// Audiences are who sees each node; a node that nobody sees is not in it.
+	// Audiences are who sees each node; a node that nobody sees is not in it. They may share what they hold.
 	Audiences map[string]events.Audience
+	// Crowd, if there is one, is told what its tenant sees.
+	Crowd *Crowd
 }
 
 // Read reads the rows.
 func (s *Seers) Read(rows pgx.Rows) error {
 	s.Audiences = map[string]events.Audience{}
-	var nodeID, tenant *string
-	var relation *Relation
-	_, err := pgx.ForEachRow(rows, []any{&s.Now, &nodeID, &tenant, &relation}, func() error {
-		if nodeID == nil {
-			return nil
+	first := map[seer]events.Audience{} // of a node that nobody else sees, as most are
+	for rows.Next() {
+		if s.Now.IsZero() {
+			if err := rows.Scan(&s.Now, nil, nil, nil); err != nil {
+				return err
+			}
 		}
-		a, ok := s.Audiences[*nodeID]
-		if !ok {
-			a = events.Audience{Full: []string{}, Reduced: []string{}}
+		raw := rows.RawValues() // texts, which need no more than to be taken
+		if raw[1] == nil {
+			continue
 		}
-		s.Audiences[*nodeID] = see(a, *tenant, *relation == Owner)
-		return nil
-	})
-	for _, a := range s.Audiences {
-		slices.Sort(a.Full)
-		slices.Sort(a.Reduced)
+		nodeID, by := string(raw[1]), seer{string(raw[2]), Relation(raw[3])}
+		s.Crowd.sees(by.tenant, nodeID, by.relation)
+		a, ok := s.Audiences[nodeID]
+		if ok {
+			s.Audiences[nodeID] = see(a, by.tenant, by.relation == Owner)
+			continue
+		}
+		if a, ok = first[by]; !ok {
+			a = see(events.Audience{Full: []string{}, Reduced: []string{}}, by.tenant, by.relation == Owner)
+			first[by] = a
+		}
+		s.Audiences[nodeID] = a
 	}
-	return err
+	return rows.Err()
 }
 
-// see adds what one row says. A tenant has a row for each relation, and the owner sees the whole whatever else it is.
+// seer is a tenant that sees a node, and by what.
+type seer struct {
+	tenant   string
+	relation Relation
+}
+
+// see adds what one row says, and keeps the names in order. A tenant has a row for each relation, and the owner sees the whole whatever else it is. What
+// the audience holds already may be another's too, and stays as it is.
 func see(a events.Audience, tenant string, owner bool) events.Audience {
 	switch {
 	case owner && !slices.Contains(a.Full, tenant):
-		a.Full = append(a.Full, tenant)
-		a.Reduced = slices.DeleteFunc(a.Reduced, func(t string) bool { return t == tenant })
+		a.Full = with(a.Full, tenant)
+		a.Reduced = slices.DeleteFunc(slices.Clone(a.Reduced), func(t string) bool { return t == tenant })
 	case !owner && !slices.Contains(a.Full, tenant) && !slices.Contains(a.Reduced, tenant):
-		a.Reduced = append(a.Reduced, tenant)
+		a.Reduced = with(a.Reduced, tenant)
 	}
 	return a
+}
+
+func with(names []string, name string) []string {
+	all := append(slices.Clone(names), name)
+	slices.Sort(all)
+	return all
 }
 
 // Audiences gives who sees each of the nodes now.

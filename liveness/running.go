@@ -7,28 +7,35 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/better-compute/better-compute/db"
 )
 
 // confirmWithin is how young, in seconds, the flushed age of the session must be for what it reported to count.
 const confirmWithin = 30
 
-// QueueConfirmsEmpty asks, as a part of a batch, whether the node itself confirms that nothing runs on it: its newest report is of the present session,
-// holds no device with compute processes, and the session was heard of within the last 30 s. Where the node can't tell, the answer is false. into
-// has it when the batch's results are closed.
-func QueueConfirmsEmpty(b *pgx.Batch, nodeID string, into *bool) {
-	b.Queue(`
-		select exists (
-			select from node_running r
-			join node_sessions s on s.node_id = r.node_id and s.number = r.session_number and s.disconnected_at is null
-			join node_liveness l on l.node_id = r.node_id and l.session_number = s.number
-			where r.node_id = $1 and r.known and r.devices = '{}' and l.last_seen > now() - make_interval(secs => $2))`,
-		nodeID, confirmWithin).QueryRow(func(row pgx.Row) error {
-		if err := row.Scan(into); err != nil {
+// QueueConfirmsEmpty asks, as a part of a batch, which nodes themselves confirm that nothing runs on them: a node's newest report is of the present
+// session, holds no device with compute processes, and the session was heard of within the last 30 s. Where a node can't tell, it is not among them. into
+// has them when the batch's results are closed.
+func QueueConfirmsEmpty(b *pgx.Batch, nodeIDs []string, into *map[string]bool) {
+	*into = map[string]bool{}
+	confirmsEmpty.Queue(b, nodeIDs, confirmWithin).Query(func(rows pgx.Rows) error {
+		var nodeID string
+		if _, err := pgx.ForEachRow(rows, []any{&nodeID}, func() error {
+			(*into)[nodeID] = true
+			return nil
+		}); err != nil {
 			return fmt.Errorf("read what runs on the node: %w", err)
 		}
 		return nil
 	})
 }
+
+var confirmsEmpty = db.LookingFor(`
+	select r.node_id from node_running r
+	join node_sessions s on s.node_id = r.node_id and s.number = r.session_number and s.disconnected_at is null
+	join node_liveness l on l.node_id = r.node_id and l.session_number = s.number
+	where r.node_id = any($1) and r.known and r.devices = '{}' and l.last_seen > now() - make_interval(secs => $2)`)
 
 // maxDevices bounds how many devices a node can say to be in use.
 const maxDevices = 256

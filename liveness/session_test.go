@@ -358,11 +358,11 @@ func TestRunning(t *testing.T) {
 	require.NoError(t, b.store.ReportRunning(t.Context(), liveness.Running{NodeID: n, Number: number, Known: true, Devices: many}))
 	require.Equal(t, 256, one[int](t, b, `select cardinality(devices) from node_running`))
 	confirms := func() bool {
-		var ok bool
+		var ok map[string]bool
 		batch := &pgx.Batch{}
-		liveness.QueueConfirmsEmpty(batch, n, &ok)
+		liveness.QueueConfirmsEmpty(batch, []string{n}, &ok)
 		require.NoError(t, b.db.Pool().SendBatch(t.Context(), batch).Close())
-		return ok
+		return ok[n]
 	}
 	require.False(t, confirms(), "B8 it reports processes")
 	require.NoError(t, b.store.ReportRunning(t.Context(), liveness.Running{NodeID: n, Number: number, Known: true}))

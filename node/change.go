@@ -72,8 +72,8 @@ type Control struct {
 	// Unmoved, if there is one, gives the place in the log that an answer stands at which changed nothing; the zero cursor for the head. It is for
 	// [Store.Change].
 	Unmoved func(ctx context.Context, tx *db.Tx, n *Node) (events.Cursor, error)
-	// Follow, if there is one, puts follow-up jobs into the same transaction after the node was saved.
-	Follow func(ctx context.Context, tx *db.Tx, n *Node) error
+	// Follow, if there is one, puts follow-up jobs into the same transaction after the nodes that changed were saved.
+	Follow func(ctx context.Context, tx *db.Tx, nodes []*Node) error
 }
 
 // reads adds the control's reading to others.
@@ -276,7 +276,11 @@ type Many struct {
 	Reason     string
 	// RequestID stands in the events; empty for none.
 	RequestID string
-	// Read, if there is one, adds what the decision needs to the batch that locks: it is read after the locks were got, in the same round trip.
+	// Crowd, if there is one, is asked along with the lock, so that the decision can ask it.
+	Crowd *iam.Crowd
+	// Before, if there is one, adds what the decision has to know of the time before the locks were got to the front of the batch that locks.
+	Before func(b *pgx.Batch)
+	// Read, if there is one, adds what the decision needs to that batch: it is read after the locks were got, in the same round trip.
 	Read func(b *pgx.Batch)
 	// Locked, if there is one, looks at the nodes between lock and decision.
 	Locked func(ctx context.Context, nodes []*Node) error
@@ -285,11 +289,18 @@ type Many struct {
 }
 
 // ChangeManyTx applies one decision to many nodes inside a transaction of the caller: locked in the order of their ids, saved by sets, one event
-// for each node that changed. Deleted nodes are passed over. It gives the nodes that changed.
-func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) ([]*Node, error) {
+// for each node that changed. What comes next, if anything does, happens to each that changed. Deleted nodes are passed over. It gives the nodes that
+// changed, as the control itself left them.
+func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control, next ...Next) ([]*Node, error) {
 	ids := slices.Clone(m.IDs)
 	slices.Sort(ids)
-	got, err := lock(ctx, tx, slices.Compact(ids), m.SkipLocked, AllParts&^(c.Blind&m.Unshown), m.Read)
+	blind := c.Blind
+	for _, n := range next {
+		blind &= n.Control.Blind
+	}
+	got, err := lock(ctx, tx, wanted{
+		ids: slices.Compact(ids), skip: m.SkipLocked, parts: AllParts &^ (blind & m.Unshown), before: m.Before, more: m.Read, crowd: m.Crowd,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +310,7 @@ func (s *Store) ChangeManyTx(ctx context.Context, tx *db.Tx, m Many, c Control) 
 			return nil, err
 		}
 	}
-	changed, _, err := apply(ctx, tx, got, deed{c, m.Who, m.Reason, m.RequestID})
+	changed, _, err := apply(ctx, tx, got, deed{c, m.Who, m.Reason, m.RequestID}, next...)
 	return changed, err
 }
 
@@ -383,11 +394,12 @@ func apply(ctx context.Context, tx *db.Tx, got locked, d deed, next ...Next) (ch
 	if err := save(tx, changes); err != nil {
 		return nil, 0, err
 	}
-	for _, ch := range changes {
-		if d.Follow == nil {
-			break
+	if d.Follow != nil {
+		last := make([]*Node, len(changes))
+		for i, ch := range changes {
+			last[i] = ch.after
 		}
-		if err := d.Follow(ctx, tx, ch.after); err != nil {
+		if err := d.Follow(ctx, tx, last); err != nil {
 			return nil, 0, err
 		}
 	}

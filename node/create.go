@@ -93,7 +93,7 @@ func LockTx(ctx context.Context, tx *db.Tx, ids ...string) (map[string]Locked, e
 
 // LockAndReadTx is LockTx for what reads only those parts of the nodes, with statements of the caller's, which run in the same round trip after the locks were got.
 func LockAndReadTx(ctx context.Context, tx *db.Tx, ids []string, parts Parts, more func(*pgx.Batch)) (Locks, error) {
-	got, err := lock(ctx, tx, ids, false, parts, more)
+	got, err := lock(ctx, tx, wanted{ids: ids, parts: parts, more: more})
 	if err != nil {
 		return Locks{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,32 +65,19 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// byID is a statement that looks for ids by "= any($1)". For a single one it asks by "= $1": how long an array is PostgreSQL can't know ahead, so it would
-// plan many of these statements anew each time, which costs more than they do.
-type byID struct{ many, one string }
-
-func lookingFor(sql string) byID { return byID{sql, strings.Replace(sql, "= any($1)", "= $1", 1)} }
-
-func (s byID) queue(b *pgx.Batch, ids []string) *pgx.QueuedQuery {
-	if len(ids) == 1 {
-		return b.Queue(s.one, ids[0])
-	}
-	return b.Queue(s.many, ids)
-}
-
 // drainColumns are a drain's, in the order of Drain's fields.
 const drainColumns = `id, node_id, state, coalesce(reason, ''), by, started_at, ended_at, coalesce(ended_by, ''), coalesce(cause, ''), confirmed_by_node,
 	deadline, coalesce(state = 'DRAINING' and deadline <= clock_timestamp(), false)`
 
 // The statements of a lock, in their order. What fills a node's lists is read after its row was got.
 var (
-	lockByID     = lookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update")
-	lockFreeByID = lookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update skip locked")
-	reasonsByID  = lookingFor(`select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
+	lockByID     = db.LookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update")
+	lockFreeByID = db.LookingFor("select " + columns + " from nodes n where n.id = any($1) order by n.id for no key update skip locked")
+	reasonsByID  = db.LookingFor(`select node_id, reason, owner, coalesce(by, ''), coalesce(message, ''), since
 		from node_reasons where node_id = any($1) order by node_id, reason collate "C"`)
-	labelsByID = lookingFor(`select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`)
-	drainsByID = lookingFor(`select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`)
-	seersByID  = byID{many: iam.SeersSQL, one: iam.SeersOneSQL}
+	labelsByID = db.LookingFor(`select node_id, key, value, source from node_labels where node_id = any($1) order by node_id, key collate "C"`)
+	drainsByID = db.LookingFor(`select distinct on (node_id) ` + drainColumns + ` from node_drains where node_id = any($1) order by node_id, started_at desc, id desc`)
+	seersByID  = db.LookingForOne(iam.SeersSQL, iam.SeersOneSQL)
 )
 
 // lockForSQL locks one node for a caller that sees it, and reads in the same row what the caller may do.
@@ -122,7 +108,7 @@ func (l *locked) queueLock(b *pgx.Batch, ids []string, skip bool) {
 	if skip {
 		statement = lockFreeByID
 	}
-	statement.queue(b, ids).Query(func(rows pgx.Rows) (err error) {
+	statement.Queue(b, ids).Query(func(rows pgx.Rows) (err error) {
 		l.nodes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Node, error) { return scan(row) })
 		return err
 	})
@@ -156,9 +142,9 @@ func (l *locked) queueLockFor(b *pgx.Batch, q *iam.Question, nodeID string, part
 
 // queueParts adds what is read of nodes that are locked: who sees them, the time, and their lists.
 func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
-	seersByID.queue(b, ids).Query(l.seers.Read)
+	seersByID.Queue(b, ids).Query(l.seers.Read)
 	if parts.has(PartReasons) {
-		reasonsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+		reasonsByID.Queue(b, ids).Query(func(rows pgx.Rows) error {
 			var id string
 			var r Reason
 			_, err := pgx.ForEachRow(rows, []any{&id, &r.Name, &r.Owner, &r.By, &r.Message, &r.Since}, func() error {
@@ -171,7 +157,7 @@ func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
 		})
 	}
 	if parts.has(PartLabels) {
-		labelsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+		labelsByID.Queue(b, ids).Query(func(rows pgx.Rows) error {
 			var id string
 			var a Label
 			_, err := pgx.ForEachRow(rows, []any{&id, &a.Key, &a.Value, &a.Source}, func() error {
@@ -184,7 +170,7 @@ func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
 		})
 	}
 	if parts.has(PartDrain) {
-		drainsByID.queue(b, ids).Query(func(rows pgx.Rows) error {
+		drainsByID.Queue(b, ids).Query(func(rows pgx.Rows) error {
 			drains, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Drain])
 			for _, d := range drains {
 				if n := l.find(d.NodeID); n != nil {
@@ -196,19 +182,40 @@ func (l *locked) queueParts(b *pgx.Batch, ids []string, parts Parts) {
 	}
 }
 
-// lock locks and loads nodes in one round trip, in the order of their ids. more, if there is one, adds statements that run right after the locks were
-// got, before the act's time is read; their results are taken by their own functions.
-func lock(ctx context.Context, tx *db.Tx, ids []string, skip bool, parts Parts, more func(*pgx.Batch)) (locked, error) {
+// wanted says what to lock and to read along.
+type wanted struct {
+	ids []string
+	// skip leaves out nodes that others hold.
+	skip  bool
+	parts Parts
+	// before, if there is one, adds statements that run before the locks are waited for.
+	before func(*pgx.Batch)
+	// more, if there is one, adds statements that run right after the locks were got, before the act's time is read; their results are taken by their own
+	// functions.
+	more func(*pgx.Batch)
+	// crowd, if there is one, decides about the nodes, and reads along.
+	crowd *iam.Crowd
+}
+
+// lock locks and loads nodes in one round trip, in the order of their ids.
+func lock(ctx context.Context, tx *db.Tx, w wanted) (locked, error) {
 	if err := tx.Locks(db.LockNode); err != nil {
 		return locked{}, err
 	}
 	var got locked
 	b := &pgx.Batch{}
-	got.queueLock(b, ids, skip)
-	if more != nil {
-		more(b)
+	if w.before != nil {
+		w.before(b)
 	}
-	got.queueParts(b, ids, parts)
+	got.queueLock(b, w.ids, w.skip)
+	if w.crowd != nil {
+		got.seers.Crowd = w.crowd
+		w.crowd.Queue(b)
+	}
+	if w.more != nil {
+		w.more(b)
+	}
+	got.queueParts(b, w.ids, w.parts)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return locked{}, fmt.Errorf("lock the node: %w", err)
 	}

@@ -210,20 +210,64 @@ func sendLabels(tx *db.Tx, changes []change) {
 	}
 }
 
+const insertDrains = `
+	insert into node_drains (id, node_id, state, reason, by, started_at, deadline, ended_at, ended_by, cause, confirmed_by_node)
+	select id, node_id, state, nullif(reason, ''), by, started_at, deadline, ended_at, nullif(ended_by, ''), nullif(cause, ''), confirmed
+	from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::text[], $10::text[],
+	  $11::boolean[]) as x(id, node_id, state, reason, by, started_at, deadline, ended_at, ended_by, cause, confirmed)`
+
+const updateDrains = `
+	update node_drains d set state = x.state, ended_at = x.ended_at, ended_by = nullif(x.ended_by, ''), cause = nullif(x.cause, ''), confirmed_by_node = x.confirmed
+	from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[]) as x(id, state, ended_at, ended_by, cause, confirmed)
+	where d.id = x.id`
+
+// sendDrains writes the drains that began or ended: one by itself, and many by sets.
 func sendDrains(tx *db.Tx, changes []change) {
+	var began, ended []*Drain
 	for _, c := range changes {
 		d := c.after.LastDrain
-		if d == nil || Moved(&Node{LastDrain: c.before.LastDrain}, &Node{LastDrain: d}) == 0 {
-			continue
+		switch {
+		case d == nil || Moved(&Node{LastDrain: c.before.LastDrain}, &Node{LastDrain: d}) == 0:
+		case c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID:
+			began = append(began, d)
+		default:
+			ended = append(ended, d)
 		}
-		if c.before.LastDrain == nil || c.before.LastDrain.ID != d.ID {
-			tx.Send(`
-				insert into node_drains (id, node_id, state, reason, by, started_at, deadline, ended_at, ended_by, cause, confirmed_by_node)
-				values ($1, $2, $3, nullif($4, ''), $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11)`,
-				d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt, d.Deadline, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
-			continue
-		}
+	}
+	switch len(began) {
+	case 0:
+	case 1:
+		d := began[0]
+		tx.Send(`
+			insert into node_drains (id, node_id, state, reason, by, started_at, deadline, ended_at, ended_by, cause, confirmed_by_node)
+			values ($1, $2, $3, nullif($4, ''), $5, $6, $7, $8, nullif($9, ''), nullif($10, ''), $11)`,
+			d.ID, d.NodeID, d.State, d.Reason, d.By, d.StartedAt, d.Deadline, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
+	default:
+		tx.Send(insertDrains, of(began, func(d *Drain) string { return d.ID }), of(began, func(d *Drain) string { return d.NodeID }),
+			of(began, func(d *Drain) string { return string(d.State) }), of(began, func(d *Drain) string { return string(d.Reason) }),
+			of(began, func(d *Drain) string { return d.By }), of(began, func(d *Drain) time.Time { return d.StartedAt }),
+			of(began, func(d *Drain) *time.Time { return d.Deadline }), of(began, func(d *Drain) *time.Time { return d.EndedAt }),
+			of(began, func(d *Drain) string { return string(d.EndedBy) }), of(began, func(d *Drain) string { return string(d.Cause) }),
+			of(began, func(d *Drain) *bool { return d.ConfirmedByNode }))
+	}
+	switch len(ended) {
+	case 0:
+	case 1:
+		d := ended[0]
 		tx.Send(`update node_drains set state = $2, ended_at = $3, ended_by = nullif($4, ''), cause = nullif($5, ''), confirmed_by_node = $6 where id = $1`,
 			d.ID, d.State, d.EndedAt, d.EndedBy, d.Cause, d.ConfirmedByNode)
+	default:
+		tx.Send(updateDrains, of(ended, func(d *Drain) string { return d.ID }), of(ended, func(d *Drain) string { return string(d.State) }),
+			of(ended, func(d *Drain) *time.Time { return d.EndedAt }), of(ended, func(d *Drain) string { return string(d.EndedBy) }),
+			of(ended, func(d *Drain) string { return string(d.Cause) }), of(ended, func(d *Drain) *bool { return d.ConfirmedByNode }))
 	}
+}
+
+// of gives a column of drains.
+func of[T any](drains []*Drain, column func(*Drain) T) []T {
+	c := make([]T, len(drains))
+	for i, d := range drains {
+		c[i] = column(d)
+	}
+	return c
 }

@@ -106,7 +106,8 @@ func (s *Store) recordAgain(ctx context.Context, tx *db.Tx, j *joining, h *holde
 			}
 			return &node.Fact{Type: "node.rejoined", Data: &data}, nil
 		},
-		Follow: func(ctx context.Context, tx *db.Tx, n *node.Node) error {
+		Follow: func(ctx context.Context, tx *db.Tx, nodes []*node.Node) error {
+			n := nodes[0] // it is one node's
 			if err := tx.Locks(db.LockNodePart); err != nil {
 				return err
 			}

@@ -156,17 +156,35 @@ type Held struct {
 
 // QueueHolding reads how the node is held, as a part of a batch: into has it when the batch's results are closed.
 func QueueHolding(b *pgx.Batch, nodeID string, into *Held) {
-	b.Queue(`
-		select count(*), extract(epoch from min(a.ends_at) - clock_timestamp())::float8
-		from allocations a where a.node_id = $1 and `+liveCondition, nodeID).QueryRow(func(row pgx.Row) error {
+	*into = Held{}
+	queueHolding(b, []string{nodeID}, func(_ string, h Held) { *into = h })
+}
+
+// QueueHoldings is QueueHolding for many nodes: into has an entry for each that is held.
+func QueueHoldings(b *pgx.Batch, nodeIDs []string, into *map[string]Held) {
+	*into = map[string]Held{}
+	queueHolding(b, nodeIDs, func(nodeID string, h Held) { (*into)[nodeID] = h })
+}
+
+var heldByNode = db.LookingFor(`
+	select a.node_id, count(*), extract(epoch from min(a.ends_at) - clock_timestamp())::float8
+	from allocations a where a.node_id = any($1) and ` + liveCondition + ` group by a.node_id`)
+
+func queueHolding(b *pgx.Batch, nodeIDs []string, each func(nodeID string, h Held)) {
+	heldByNode.Queue(b, nodeIDs).Query(func(rows pgx.Rows) error {
+		var nodeID string
+		var live int
 		var seconds *float64
-		*into = Held{}
-		if err := row.Scan(&into.Live, &seconds); err != nil {
+		if _, err := pgx.ForEachRow(rows, []any{&nodeID, &live, &seconds}, func() error {
+			h := Held{Live: live}
+			if seconds != nil {
+				d := max(0, time.Duration(*seconds*float64(time.Second)))
+				h.NextEnd = &d
+			}
+			each(nodeID, h)
+			return nil
+		}); err != nil {
 			return fmt.Errorf("read how the node is held: %w", err)
-		}
-		if seconds != nil {
-			d := max(0, time.Duration(*seconds*float64(time.Second)))
-			into.NextEnd = &d
 		}
 		return nil
 	})
