@@ -43,11 +43,15 @@ const patience = 60 * time.Second
 // shortLived signs the certificates of nodes for as long as a test says; 0 leaves it to the authority.
 type shortLived struct {
 	*pkitest.Issuer
-	life atomic.Int64
+	life   atomic.Int64
+	before atomic.Pointer[func()] // what happens before it signs
 }
 
 // SignNode signs a node's certificate.
 func (i *shortLived) SignNode(ctx context.Context, csr *x509.CertificateRequest, p pki.NodeProfile) ([]*x509.Certificate, error) {
+	if f := i.before.Load(); f != nil {
+		(*f)()
+	}
 	p.Lifetime = time.Duration(i.life.Load())
 	return i.Issuer.SignNode(ctx, csr, p)
 }
@@ -241,11 +245,20 @@ func (w *words) Write(p []byte) (int, error) {
 }
 
 func (w *words) has(text string) func() bool {
-	return func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return strings.Contains(w.b.String(), text)
+	return func() bool { return w.count(text) > 0 }
+}
+
+// count says how many lines have the text.
+func (w *words) count(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for line := range strings.Lines(w.b.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
 	}
+	return n
 }
 
 func TestMachine(t *testing.T) {
