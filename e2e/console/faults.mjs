@@ -114,12 +114,12 @@ await check("a cut connection is said, the data looks stale, and what happened m
 	await page.getByText(/data from \d\d:\d\d:\d\d/).first().waitFor();
 	await plane.cordon(a, "while you were away");
 	await page.getByText("The connection to the server is lost").waitFor();
-	must((await page.locator("#nodes.stale").count()) === 1, "the data looks fresh");
+	await until("the data looks stale", async () => (await page.locator("#nodes.stale").count()) === 1);
 	must(!(await rowText(page, a)).includes("while you were away"), "the page must not know it yet");
 	down = false;
 	await live(page).waitFor({ timeout: 40_000 });
 	await says(page, a, "while you were away");
-	must((await page.locator("#nodes.stale").count()) === 0, "the data still looks stale");
+	await until("the data looks fresh again", async () => (await page.locator("#nodes.stale").count()) === 0);
 	must(sockets === 2, `the page made ${sockets} sockets`);
 	await page.close();
 	await plane.uncordon(a);

@@ -294,9 +294,10 @@ await check("the reader's choice of dark and of UTC holds against the system's, 
 });
 
 await check("who asks for less motion sees none", async () => {
+	await page.emulateMedia({ reducedMotion: "reduce" });
 	await page.goto(at("/nodes"));
 	await row(page, node.id).waitFor();
-	await page.emulateMedia({ reducedMotion: "reduce" });
+	await live(page).waitFor();
 	await plane.cordon(node.id, "without a flash");
 	await until("the change is there", async () => (await text()).includes("without a flash"));
 	must((await page.evaluate(() => document.getAnimations().filter((a) => a.playState === "running").length)) === 0, "something moves");

@@ -55,11 +55,11 @@ await check("rows are ticked by key, by pointer and by Shift, and a control on t
 	await checks.axe(page, "the results");
 	const again = await plane.shell(typed);
 	must(again.code === 0 && again.said.match(/Unchanged/g)?.length === 5, `the command: exit ${again.code}: ${again.said}`);
-	must((await live(page).count()) === 1, "the page lost its connection when the operation had ended");
+	await live(page).waitFor();
 	await checks.shot(page, "many-results-wide-light");
 	await dialog.getByRole("button", { name: "Close" }).click();
 	await until("the row says why", async () => (await rowText(page, nodeId(2))).includes("switch firmware"));
-	must((await page.getByText("selected").count()) === 0, "they are still ticked");
+	await until("nothing is ticked any more", async () => (await page.getByText("selected").count()) === 0);
 });
 
 await check("all that match are taken, also those that are not read yet; what is cordoned by others is refused unless it is said otherwise", async () => {
@@ -191,8 +191,14 @@ await check("of many results each can be reached, the refused ones first, and fe
 		must((await box.locator("[data-result]").count()) < 60, "all are drawn");
 		const top = await box.evaluate((b) => {
 			b.scrollTop += 240;
-			return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(b.scrollTop))));
+			return b.scrollTop;
 		});
+		await until("the rows of that place are drawn", () =>
+			box.evaluate((b) => {
+				const { bottom } = b.getBoundingClientRect();
+				return [...b.querySelectorAll("[data-result]")].some((r) => r.getBoundingClientRect().bottom >= bottom - 2);
+			}),
+		);
 		if (top === last) break;
 		last = top;
 	}
@@ -205,10 +211,11 @@ await check("of many results each can be reached, the refused ones first, and fe
 	await dialog.getByRole("combobox").selectOption("UNCORDON");
 	await begin(/^Uncordon/).click();
 	await says(/refused.*1,200 of 1,200/, 60_000);
-	await until("the refused ones stand first", async () => (await box.locator("[data-result]").allInnerTexts()).slice(0, 2).every((t) => t.includes("refused")));
+	const first = async () => (await box.locator("[data-result]").allInnerTexts()).slice(0, 2);
+	await until("the refused ones stand first", async () => (await first()).length === 2 && (await first()).every((t) => t.includes("refused")));
 	await dialog.getByRole("button", { name: /refused/ }).click();
-	await until("the refused ones alone", async () => (await box.locator("[data-result]").allInnerTexts()).every((t) => t.includes("refused")));
-	must((await box.locator(`[data-result="${nodeId(1_150)}"]`).count()) === 1, "the one far down is not among them");
+	await until("the one far down is among them", async () => (await box.locator(`[data-result="${nodeId(1_150)}"]`).count()) === 1);
+	must((await box.locator("[data-result]").allInnerTexts()).every((t) => t.includes("refused")), "not the refused ones alone");
 	await dialog.getByRole("button", { name: "Close" }).click();
 });
 

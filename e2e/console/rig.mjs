@@ -16,8 +16,8 @@ const { chromium } = require("playwright-core");
 const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const root = resolve(new URL("../..", import.meta.url).pathname);
 
-/** Asks again until the answer is good: the page says when it is ready, no pause decides it. */
-export async function until(what, ask, ms = 5_000) {
+/** Asks again until the answer is good: the page says when it is ready, no pause decides it. The deadline is for what never comes, on a busy machine too. */
+export async function until(what, ask, ms = 30_000) {
 	const end = Date.now() + ms;
 	let last;
 	for (;;) {
@@ -213,7 +213,7 @@ export async function openBrowser(options = {}) {
 		permissions: ["clipboard-read", "clipboard-write"],
 		...options.context,
 	});
-	context.setDefaultTimeout(10_000);
+	context.setDefaultTimeout(30_000);
 	return { browser, context };
 }
 
