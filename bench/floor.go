@@ -67,7 +67,7 @@ func (f *floor) stop() {
 // serveFloor is the other side of [startFloor]. It prints its address, and runs until its input ends.
 //
 // "frames" sends each line of its input to every connection, as one message each. "echo" sends back over mutual TLS what it reads.
-// The two of "cordon-least" are those of [least].
+// The two of "cordon-least" are those of [least], the two of "renew-least" those of [renewLeast].
 func serveFloor(kind string, in io.Reader, out io.Writer) error {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,6 +90,17 @@ func serveFloor(kind string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		go echo(tls.NewListener(l, config))
+		_, err = io.Copy(io.Discard, lines)
+		return err
+	case "renew-least", "renew-least-together":
+		if _, err := fmt.Fprintln(out, l.Addr()); err != nil {
+			return err
+		}
+		go func() {
+			if err := serveRenewLeast(l, kind == "renew-least-together"); !errors.Is(err, net.ErrClosed) {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
 		_, err = io.Copy(io.Discard, lines)
 		return err
 	case "cordon-least-one-trip", "cordon-least-two-trips":

@@ -138,6 +138,7 @@ var benchmarks = []benchmark{
 	{"jobs", size{5, 200, 50}, size{5, 20, 20}, jobs},
 	{"join", size{5, 50, 8}, size{5, 16, 8}, join},
 	{"renew", size{5, 1, 400}, size{5, 1, 60}, renew},
+	{"renew-least", size{5, 1, 400}, size{5, 1, 60}, renewLeast},
 	{"heartbeat", size{6, 40, 300}, size{5, 20, 60}, heartbeat},
 	{"sessions", size{1, 0, 2000}, size{1, 0, 200}, sessions},
 	{"delete", size{10, 20, 0}, size{5, 4, 0}, remove},

@@ -35,11 +35,9 @@ func renew(ctx context.Context, r *rig, s size) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	requests := make([][]byte, s.n*(s.rounds+1)) // a new key each time, as bcd makes one
-	for i := range requests {
-		if requests[i], err = newCSR(); err != nil {
-			return nil, err
-		}
+	requests, err := newCSRs(s.n * (s.rounds + 1)) // a new key each time, as bcd makes one
+	if err != nil {
+		return nil, err
 	}
 	next := 0
 	work := func(ctx context.Context) (round, error) {
