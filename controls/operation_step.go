@@ -187,8 +187,8 @@ func (s *step) takeSlots(ctx context.Context, tx *db.Tx) error {
 	}
 	if len(open) == 0 {
 		s.waits = true
-		s.op.Waiting = node.Text(fmt.Sprintf("%d drains run in pool %s, and at most %d may; the next begins when one ends",
-			*s.op.Manner.MaxPerPool-s.slots[full[0]], strings.Join(full, ", "), *s.op.Manner.MaxPerPool))
+		s.op.Waiting = node.Text(fmt.Sprintf("%s in pool %s, and at most %d may; the next begins when one ends",
+			counted(*s.op.Manner.MaxPerPool-s.slots[full[0]], "drain runs", "drains run"), strings.Join(full, ", "), *s.op.Manner.MaxPerPool))
 	}
 	s.parts = open
 	return nil

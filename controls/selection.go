@@ -147,7 +147,7 @@ func (c *Controls) freeze(ctx context.Context, tx *db.Tx, s Selecting) (Selectio
 	}
 	if n := len(frozen.Nodes); s.Expect != nil && *s.Expect != n {
 		return Selection{}, fault.New(fault.Conflict, fault.Details{"expected": *s.Expect, "actual": n},
-			"%d nodes match and not %d, so nothing was selected; look at them and say what you expect", n, *s.Expect)
+			"%s and not %d, so nothing was selected; look at them and say what you expect", counted(n, "node matches", "nodes match"), *s.Expect)
 	}
 	made := Selection{
 		ID: id.New(id.Selection), TenantID: s.TenantID, By: s.Who.Name, Count: len(frozen.Nodes), CreatedAt: frozen.Now, ExpiresAt: frozen.Now.Add(selectionLife),
@@ -212,4 +212,12 @@ func readSelection(ctx context.Context, q db.Querier, who iam.Actor, tenant, sel
 		return Selection{}, fmt.Errorf("read the selection: %w", err)
 	}
 	return s, nil
+}
+
+// counted gives a number with the words for one or for several.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
 }
