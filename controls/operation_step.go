@@ -303,7 +303,7 @@ func (s *step) decide(n *node.Node, a node.Act) (*node.Fact, error) {
 	if u, there := s.upset[n.ID]; there {
 		return nil, s.refuse(n.ID, u.refusal(n.ID))
 	}
-	if s.slots != nil && !(s.seen != nil && s.seen.empty(n.ID)) {
+	if s.slots != nil && (s.seen == nil || !s.seen.empty(n.ID)) {
 		if s.slots[pool] <= 0 {
 			s.full[pool] = true
 			return nil, nil //nolint:nilnil // its turn comes

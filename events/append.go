@@ -148,7 +148,7 @@ func (b *batch) kinds() (firsts []int, of []int32, few bool) {
 			}
 			firsts = append(firsts, i)
 		}
-		of[i] = int32(at + 1) //nolint:gosec // at most maxKinds
+		of[i] = int32(at + 1)
 	}
 	return firsts, of, true
 }
