@@ -107,7 +107,7 @@ await check("a list that is another by now is not acted on: it says how many mat
 
 await check("drains with a limit in a pool wait their turn; a page that is loaded again finds the operation, and stops it", async () => {
 	for (const i of [20, 21, 22]) await plane.book(nodeId(i), { reason: "run", durationSeconds: 3_600 });
-	await open("/nodes?busy=true").catch(() => undefined);
+	await page.goto(at("/nodes?busy=true"));
 	await row(page, nodeId(20)).waitFor();
 	await page.getByLabel("Select all that match").check();
 	await page.getByText("3 selected").waitFor();
