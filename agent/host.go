@@ -319,15 +319,17 @@ func (h *Host) text(path string) string {
 // maxText is how many bytes of a text of firmware, a driver or a file go into a frame. The server keeps 256 characters.
 const maxText = 1024
 
-// clean makes a text of firmware or a file fit for a frame: short, trimmed, without characters that are not valid or can't be printed.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+// clean makes a text of firmware, a driver or a file fit for a frame: short, trimmed and printable.
+func clean(s string) string { return strings.TrimSpace(printable(s[:min(len(s), maxText)])) }
+
+// printable leaves out characters that are not valid or can't be printed.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s[:min(len(s), maxText)], ""))
-	return strings.TrimSpace(s)
+	}, strings.ToValidUTF8(s, ""))
 }
 
 // known drops the library's word for what it does not know.

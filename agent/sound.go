@@ -7,7 +7,7 @@ import (
 // maxList is how many entries of one list go into an inventory. The server keeps as many.
 const maxList = 1024
 
-// sound makes a message that was read from the machine fit for a frame: every text in it clean, since one that isn't UTF-8, as the path of a mount may
+// sound makes a message that was read from the machine fit for a frame: every text in it printable, since one that isn't UTF-8, as the path of a mount may
 // be, would keep the whole from being sent, and no list endless. It says whether something was left out.
 func sound(m protoreflect.Message) (cut bool) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -21,14 +21,14 @@ func sound(m protoreflect.Message) (cut bool) {
 			for i := range list.Len() {
 				switch f.Kind() {
 				case protoreflect.StringKind:
-					list.Set(i, protoreflect.ValueOfString(clean(list.Get(i).String())))
+					list.Set(i, protoreflect.ValueOfString(printable(list.Get(i).String())))
 				case protoreflect.MessageKind:
 					cut = sound(list.Get(i).Message()) || cut
 				default:
 				}
 			}
 		case f.Kind() == protoreflect.StringKind:
-			m.Set(f, protoreflect.ValueOfString(clean(v.String())))
+			m.Set(f, protoreflect.ValueOfString(printable(v.String())))
 		case f.Kind() == protoreflect.MessageKind:
 			cut = sound(v.Message()) || cut
 		}

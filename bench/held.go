@@ -1,11 +1,6 @@
 package main
 
-import (
-	"context"
-	"fmt"
-	"os"
-	"strings"
-)
+import "context"
 
 // fill makes so many nodes with labels, every tenth cordoned, in parts, before the rows are measured.
 func (r *rig) fill(ctx context.Context, n int) error {
@@ -28,21 +23,6 @@ func held(ctx context.Context, r *rig, n int) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	rss, err := residentMB(r.server.Process.Pid)
-	return Row{Name: "held", N: n, Unit: "bytes a node", Value: tidy(bytes / float64(n)), More: map[string]float64{"server_mb": rss}}, err
-}
-
-// residentMB is how much memory a process has, in MB.
-func residentMB(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		var kb float64
-		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kb); err == nil {
-			return tidy(kb / 1e3), nil
-		}
-	}
-	return 0, fmt.Errorf("no VmRSS of process %d", pid)
+	memory, err := memoryOf(r.server.Process.Pid)
+	return Row{Name: "held", N: n, Unit: "bytes a node", Value: tidy(bytes / float64(n)), Holds: true, More: map[string]float64{"server_mb": tidy(memory / 1e6)}}, err
 }
