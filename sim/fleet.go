@@ -267,14 +267,11 @@ func (f *Fleet) bringUp(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
-	m.agent, m.nodeID = f.agentOf(m, dir, ""), status.NodeID
+	node := status.NodeID
 	for try := 0; !status.Joined; try++ {
 		joined, err := f.joinOnce(ctx, m, dir)
 		if err == nil {
-			m.agent = f.agentOf(m, dir, "")
-			m.mu.Lock()
-			m.nodeID = joined.Credential.NodeID
-			m.mu.Unlock()
+			node = joined.Credential.NodeID
 			break
 		}
 		if try == tries || ctx.Err() != nil {
@@ -284,7 +281,7 @@ func (f *Fleet) bringUp(ctx context.Context, m *machine) error {
 			return err
 		}
 	}
-	m.start(ctx, f.failed)
+	m.begin(ctx, f.agentOf(m, dir, ""), node, f.failed)
 	f.joined.Add(1)
 	return nil
 }

@@ -19,11 +19,11 @@ type machine struct {
 	*Hardware
 
 	cable *cable
-	agent *agent.Agent
 	// power is held by who boots the machine or takes its power, one after another.
 	power sync.Mutex
 
 	mu     sync.Mutex
+	agent  *agent.Agent
 	nodeID string
 	boots  int
 	booted time.Time
@@ -85,7 +85,15 @@ func (m *machine) use(gpus []int, by int) {
 	}
 }
 
-// node is the id that the machine joined as; empty before.
+// begin makes the machine a node with its agent running. Before it no act finds the machine, so none starts it half made.
+func (m *machine) begin(ctx context.Context, a *agent.Agent, node string, failed func(*machine, error)) {
+	m.mu.Lock()
+	m.agent, m.nodeID = a, node
+	m.mu.Unlock()
+	m.start(ctx, failed)
+}
+
+// node is the id that the machine joined as; empty before it runs as that node.
 func (m *machine) node() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,10 +110,11 @@ func (m *machine) start(ctx context.Context, failed func(*machine, error)) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	m.stop, m.ended = stop, ended
+	a := m.agent
 	go func() {
 		defer close(ended)
 		defer stop()
-		if err := m.agent.Run(running); err != nil {
+		if err := a.Run(running); err != nil {
 			failed(m, err)
 		}
 	}()

@@ -69,7 +69,7 @@ func (p *plant) run(databaseURL, listen string, roles ...string) *process {
 	require.NoError(p, os.Chmod(filepath.Join(dir, "pki", signingKeyFile), 0o600))
 	r := &process{plant: p, url: "http://" + listen, ended: make(chan struct{})}
 	r.cmd = exec.Command(os.Args[0], append([]string{
-		"serve", "--data-dir", dir, "--listen", listen, "--gateway-listen", "127.0.0.1:0", "--database-url", databaseURL,
+		"serve", "--data-dir", dir, "--listen", listen, "--gateway-listen", "127.0.0.1:0", "--database-url", databaseURL, "--health-listen", "127.0.0.1:0",
 		"--roles", strings.Join(roles, ","), "--shutdown-delay", "0s",
 	}, p.flags...)...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1")
