@@ -32,5 +32,6 @@
 //
 // When a notification is lost. NOTIFY only shortens the way between processes. A commit wakes the readers of its own process directly; those of
 // other processes hear of it by at most one NOTIFY each 5 ms, and look by themselves once a second. So the loss of any number of
-// notifications, of the listening connection or of the notifying process delays an event by about a second, and loses none.
+// notifications, of the listening connection or of the notifying process delays an event by about a second, and loses none. A process that no
+// other one has told of itself for over a minute sends none.
 package events

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -10,13 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/better-compute/better-compute/db"
 )
-
-// channel is the NOTIFY channel that says "the log has grown", without saying more.
-const channel = "bc_log"
 
 // Options bound a [Log]. A zero field means its default.
 type Options struct {
@@ -28,6 +23,8 @@ type Options struct {
 	Look time.Duration
 	// Notify is the least time between two NOTIFYs of this process; 5 ms by default.
 	Notify time.Duration
+	// Greet is how often a process says that it listens; 30 s by default. One that was not heard for twice as long and more counts as gone.
+	Greet time.Duration
 	// Recheck is how old the answer of a reader's Visibility may be when an event is given out; 1 s by default.
 	Recheck time.Duration
 	// IdleRecheck is how often a waiting reader's Visibility is asked; 5 s by default.
@@ -48,6 +45,7 @@ func (o *Options) defaults() {
 	}
 	set(&o.Look, time.Second)
 	set(&o.Notify, 5*time.Millisecond)
+	set(&o.Greet, 30*time.Second)
 	set(&o.Recheck, time.Second)
 	set(&o.IdleRecheck, 5*time.Second)
 	set(&o.Patience, 30*time.Second)
@@ -83,6 +81,8 @@ type Log struct {
 	early map[int64][]*Event
 
 	notifier atomic.Uint32 // the notifying connection's backend, whose notifications are no news here
+	greeted  atomic.Int64  // when the present listening connection said that it listens, in nanoseconds since born; 0 while there is none
+	heard    atomic.Int64  // when another process was heard, in nanoseconds since born; 0 for never
 	tail     atomic.Int64  // newest position in the ring
 	head     atomic.Int64  // newest position in the log, as far as the tail reader knows
 	nudged   atomic.Int64  // everything up to here has been announced to the followers
@@ -212,71 +212,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// waitFor gives the next notification, or nil when none came for a while.
-func waitFor(ctx context.Context, conn *pgx.Conn, quiet time.Duration) (*pgconn.Notification, error) {
-	ctx, cancel := context.WithTimeout(ctx, quiet)
-	defer cancel()
-	n, err := conn.WaitForNotification(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !conn.IsClosed() {
-		return nil, nil
-	}
-	return n, err
-}
-
 // answer is how long a statement of the log's own connections may take before the connection counts as lost.
 const answer = 20 * time.Second
-
-// listen waits for the other processes' notifications. A connection that says nothing for a while is asked whether it still lives: its peer may
-// be gone without a word. Meanwhile the tail reader's own look is the net.
-func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
-	const quiet = 30 * time.Second
-	if err := bounded(ctx, func(ctx context.Context) error {
-		_, err := conn.Exec(ctx, "listen "+channel)
-		return err
-	}); err != nil {
-		return err
-	}
-	signal(l.wake) // for what was said before anybody listened
-	for {
-		n, err := waitFor(ctx, conn, quiet)
-		switch {
-		case err != nil:
-			return err
-		case n == nil:
-			if err := bounded(ctx, conn.Ping); err != nil {
-				return err
-			}
-		case n.PID != l.notifier.Load():
-			signal(l.wake)
-		}
-	}
-}
 
 func bounded(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	return fn(ctx)
-}
-
-// notify tells the other processes, at most once each Options.Notify, and never inside anybody's transaction: there it would hold a lock over
-// the flush of the commit and undo group commit.
-func (l *Log) notify(ctx context.Context, conn *pgx.Conn) error {
-	l.notifier.Store(conn.PgConn().PID())
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.mark:
-		}
-		if err := bounded(ctx, func(ctx context.Context) error {
-			_, err := conn.Exec(ctx, "notify "+channel)
-			return err
-		}); err != nil {
-			signal(l.mark)
-			return err
-		}
-		pause(ctx, l.opts.Notify)
-	}
 }
 
 // Watch has fn called for each event as the tail reader comes upon it, whoever may see it: for a part of this process that must look at the database
