@@ -19,9 +19,9 @@ const lostAfter = 10 * time.Second
 // River takes a dead process's job away only after a minute. The job before, if it comes back, finds that it is not of the newest run.
 func (c *Controls) ReviveOperations(ctx context.Context) (int, error) {
 	rows, err := c.Nodes.DB.Pool().Query(ctx, `
-		select id, run from node_operations o where state = 'RUNNING' and looked_at < clock_timestamp() - make_interval(secs => $1) and not exists (
+		select id, run from node_operations o where state = 'RUNNING' and looked_at < statement_timestamp() - make_interval(secs => $1) and not exists (
 			select from river_job j where j.kind = $2 and j.args ->> 'operation_id' = o.id and (j.args ->> 'run')::bigint = o.run
-			  and (j.state in ('available', 'scheduled', 'retryable') or j.state = 'running' and j.attempted_at > clock_timestamp() - make_interval(secs => $1)))
+			  and (j.state in ('available', 'scheduled', 'retryable') or j.state = 'running' and j.attempted_at > statement_timestamp() - make_interval(secs => $1)))
 		order by id`, lostAfter.Seconds(), OperationJob{}.Kind())
 	if err != nil {
 		return 0, fmt.Errorf("find operations without a job: %w", err)
@@ -77,8 +77,8 @@ func (c *Controls) ForgetOperations(ctx context.Context) error {
 		sql  string
 		args []any
 	}{
-		{`delete from node_selections where expires_at < clock_timestamp()`, nil},
-		{`delete from node_operations where ended_at < clock_timestamp() - make_interval(secs => $1)`, []any{keepOperations.Seconds()}},
+		{`delete from node_selections where expires_at < statement_timestamp()`, nil},
+		{`delete from node_operations where ended_at < statement_timestamp() - make_interval(secs => $1)`, []any{keepOperations.Seconds()}},
 		{`delete from node_operations where id in (
 			select id from (select id, row_number() over (partition by tenant_id order by ended_at desc, id desc) as place
 				from node_operations where ended_at is not null) as ended where place > $1)`, []any{keepEnded}},

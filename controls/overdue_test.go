@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/better-compute/better-compute/controls"
+	"github.com/better-compute/better-compute/db/dbtest"
 	"github.com/better-compute/better-compute/fault"
 	"github.com/better-compute/better-compute/node"
 )
@@ -223,4 +224,28 @@ func TestListDrains(t *testing.T) {
 	unseen, _, err := b.controls.Nodes.ListDrains(t.Context(), "other", node.DrainListing{Active: true, First: 9})
 	require.NoError(t, err)
 	require.Empty(t, unseen)
+}
+
+// The look for what is overdue, which runs every second or two, reads what is due and not the fleet, however many cordons have an end.
+func TestOverdueLook(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.WithMaxConns(1))
+	b.exec(`
+		with made as (
+		  insert into nodes (id, key, owner_tenant_id, pool_id, hostname, provision_state, credential, changed_by, cordoned, cordon_by, cordon_at, cordon_until)
+		  select id, id, 'acme', $1, id, 'ADOPTED', 'TRUSTED', 'test', true, 'test', now(), now() + interval '1 day'
+		  from (select 'node_' || lpad(i::text, 26, '0') as id from generate_series(1, 3000) i) x returning id)
+		insert into node_projection (tenant_id, node_id, relation) select 'acme', id, 'OWNER' from made`, b.pool)
+	b.exec(`analyze`)
+	n := b.node()
+	_, err := b.cordon(t.Context(), b.edit(b.alex, n, ""))
+	require.NoError(t, err)
+	b.exec(`update nodes set cordon_until = now() - interval '1 minute' where id = $1`, n)
+	look := func() { require.NoError(t, b.controls.TellOverdue(t.Context())) }
+	require.Less(t, dbtest.Rows(t, b.db, "nodes", look), 100)
+	require.Equal(t, []string{"node.cordoned", "node.cordon-overdue"}, b.log(n))
+	require.Less(t, dbtest.Rows(t, b.db, "nodes", func() {
+		_, err := node.CountDrains(t.Context(), b.db.Pool())
+		require.NoError(t, err)
+	}), 100)
 }

@@ -14,11 +14,11 @@ import (
 )
 
 // Unanswered says that an error means that the database did not answer, rather than that it refused: a connection that failed or was lost, a server
-// that starts, stops or only reads.
+// that starts, stops or only reads, a statement that it cut for taking too long.
 func Unanswered(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
-		case "57P01", "57P02", "57P03", readOnlyCode, "53300": // shutdowns, starting up, read-only, too many connections
+		case "57P01", "57P02", "57P03", readOnlyCode, "53300", "57014": // shutdowns, starting up, read-only, too many connections, query_canceled
 			return true
 		}
 		return false

@@ -83,7 +83,7 @@ func (q queries) Nodes(ctx context.Context, tenantID string, filter *node.Filter
 	if err != nil {
 		return nil, err
 	}
-	l := node.Listing{Tenant: tenantID, Order: orderBy, First: first}
+	l := node.Listing{Tenant: tenantID, Order: orderBy, First: first, Count: selected(ctx, "ComputeNodeConnection", "totalCount")}
 	if filter != nil {
 		l.Filter = *filter
 	}

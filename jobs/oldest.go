@@ -21,8 +21,8 @@ func Oldest(ctx context.Context, q db.Querier) (map[string]time.Duration, error)
 		oldest[kind] = 0
 	}
 	rows, err := q.Query(ctx, `
-		select kind, extract(epoch from clock_timestamp() - min(scheduled_at))::float8
-		from river_job where state in ('available', 'retryable', 'scheduled') and scheduled_at < clock_timestamp() group by kind`)
+		select kind, extract(epoch from statement_timestamp() - min(scheduled_at))::float8
+		from river_job where state in ('available', 'retryable', 'scheduled') and scheduled_at < statement_timestamp() group by kind`)
 	if err != nil {
 		return nil, fmt.Errorf("find the oldest jobs: %w", err)
 	}

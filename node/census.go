@@ -91,13 +91,13 @@ type DrainCount struct {
 func CountDrains(ctx context.Context, q db.Querier) (DrainCount, error) {
 	c := DrainCount{States: map[DrainState]int{Draining: 0, Drained: 0, Cancelled: 0}}
 	rows, err := q.Query(ctx, `
-		select state, count(*), coalesce(extract(epoch from clock_timestamp() - min(started_at)), 0)::float8,
-		       count(*) filter (where deadline <= clock_timestamp()), 0
+		select state, count(*), coalesce(extract(epoch from statement_timestamp() - min(started_at)), 0)::float8,
+		       count(*) filter (where deadline <= statement_timestamp()), 0
 		from node_drains where state = 'DRAINING' group by state
 		union all
 		select state, count(*), 0, 0, 0 from node_drains where ended_at > now() - $1::interval group by state
 		union all
-		select '', 0, 0, 0, (select count(*) from nodes where cordon_until <= clock_timestamp() and deleted_at is null)`, DrainsWithin)
+		select '', 0, 0, 0, (select count(*) from nodes where cordon_until <= statement_timestamp() and deleted_at is null)`, DrainsWithin)
 	if err != nil {
 		return c, fmt.Errorf("count the drains: %w", err)
 	}

@@ -191,6 +191,18 @@ const placeableSQL = `case when n.provision_state <> 'ADOPTED' or n.cordoned or 
 	             then 'ONE_TENANT' else 'NONE' end
 	 from node_reasons r where r.node_id = n.id) end`
 
+// heldOfAll joins what keeps work off the nodes and their running drains, once for all of them: asked of each by itself that is most of what a count of a
+// large fleet costs. placeableOfAll is placeableSQL by it.
+const (
+	heldOfAll = `
+	left join (select node_id, count(*) as many, bool_and(starts_with(reason, '` + PrefixDedicated + `')) as dedicated,
+	                  bool_and(reason = '` + PrefixDedicated + `' || @tenant) as mine
+	           from node_reasons group by node_id) as held on held.node_id = n.id
+	left join node_drains drains on drains.node_id = n.id and drains.state = 'DRAINING'`
+	placeableOfAll = `case when n.provision_state <> 'ADOPTED' or n.cordoned or n.maintenance or n.credential <> 'TRUSTED' then 'NONE'
+		when held.node_id is null then 'ALL' when held.many = 1 and held.dedicated and (seen.owned or held.mine) then 'ONE_TENANT' else 'NONE' end`
+)
+
 // heldSQL is whether the node has one of the reasons, by the names under which the tenant reads them: of another's dedication, only that there is one.
 const heldSQL = `exists (select from node_reasons r where r.node_id = n.id and (case
 	when seen.owned or not starts_with(r.reason, '` + PrefixDedicated + `') or r.reason = '` + PrefixDedicated + `' || @tenant then r.reason

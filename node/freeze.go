@@ -32,7 +32,7 @@ type FrozenNode struct {
 // Freeze reads, in one statement, which nodes the tenant sees now and the filter lets through. More than most are RESOURCE_EXHAUSTED. It is for what
 // already decided that the caller may list nodes.
 func (s *Store) Freeze(ctx context.Context, q db.Querier, tenant string, f *Filter, most int) (Frozen, error) {
-	from := allSeenNodes
+	from := allSeenNodes + allUndeleted
 	if f.NodeIDs != nil {
 		from = seenNodes // which looks at those alone
 	}

@@ -119,6 +119,8 @@ type Listing struct {
 	First  int
 	// After is the cursor of the last entry of the page before; empty for the first page.
 	After string
+	// Count has all that match counted: Listed.Total.
+	Count bool
 }
 
 // Listed is a page of nodes.
@@ -127,7 +129,7 @@ type Listed struct {
 	// Cursors are the entries' places in the list.
 	Cursors []string
 	More    bool
-	// Total is how many match, exact up to 100,000.
+	// Total is how many match, exact up to 100,000; zero when that was not asked.
 	Total int
 	// AsOf is a position of the log at or before everything that the page shows: following after it misses nothing.
 	AsOf events.Cursor
@@ -161,8 +163,11 @@ func (s *Store) List(ctx context.Context, who iam.Actor, l Listing) (Listed, err
 	q := l.Filter.query(l.Tenant)
 	var out Listed
 	// The log's position first: what commits between this statement and the next is in the page and comes once more by the log, never neither.
-	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, (select count(*) from ("+l.Filter.counted(q)+
-		" limit "+strconv.Itoa(maxTotal)+") as counted) from event_clock", q.args).Scan(&out.AsOf.Epoch, &out.AsOf.Position, &out.Total)
+	total := "0"
+	if l.Count {
+		total = "(select count(*) from (" + l.Filter.counted(q) + " limit " + strconv.Itoa(maxTotal) + ") as counted)"
+	}
+	err = s.DB.Pool().QueryRow(ctx, "select epoch, position, "+total+" from event_clock", q.args).Scan(&out.AsOf.Epoch, &out.AsOf.Position, &out.Total)
 	if err != nil {
 		return Listed{}, fmt.Errorf("count the nodes: %w", err)
 	}
@@ -213,11 +218,13 @@ func (f *Filter) from() string {
 	return seenNodes
 }
 
-// allSeenNodes is the same for statements that go through all of them.
-const allSeenNodes = `(select node_id, bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant group by node_id) as seen
+const (
+	// allSeenNodes and allUndeleted are the same for statements that go through all of them; more joins may stand between.
+	allSeenNodes = `(select node_id, bool_or(relation = 'OWNER') as owned from node_projection where tenant_id = @tenant group by node_id) as seen
 	join nodes n on n.id = seen.node_id join pools p on p.id = n.pool_id
-	left join node_liveness l on l.node_id = n.id
-	where n.deleted_at is null`
+	left join node_liveness l on l.node_id = n.id`
+	allUndeleted = ` where n.deleted_at is null`
+)
 
 // counted gives a row for each node that a list is of. A page looks at each node's sight by itself, for it stops early; a count goes through all, and
 // so begins with what the tenant sees, or with the few nodes that are named.
@@ -229,7 +236,7 @@ func (f *Filter) counted(q query) string {
 		// A deleted node is in no projection.
 		return "select distinct node_id from node_projection where tenant_id = @tenant"
 	}
-	return "select 1 from " + allSeenNodes + q.where()
+	return "select 1 from " + allSeenNodes + allUndeleted + q.where()
 }
 
 // sorting is how an order sorts: by a text that sorts like the value, so that cursors have one shape.

@@ -31,7 +31,7 @@ func (s *Store) Matching(ctx context.Context, tenant string, f *Filter, ids []st
 func (s *Store) MatchingIDs(ctx context.Context, tenant string, f *Filter, most int) (map[string]bool, error) {
 	q := f.query(tenant)
 	limit := q.arg(most)
-	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+allSeenNodes+q.where()+" limit "+limit, q.args)
+	rows, err := s.DB.Pool().Query(ctx, "select n.id, seen.owned from "+allSeenNodes+allUndeleted+q.where()+" limit "+limit, q.args)
 	if err != nil {
 		return nil, fmt.Errorf("read which nodes match: %w", err)
 	}
@@ -193,8 +193,8 @@ func (s *Store) Summary(ctx context.Context, tenant string, f *Filter) (*Summary
 		from event_clock c left join (
 			select count(*) as many, pool_id, tenant_id, name, created_at, provision_state, connectivity, placeable, cordoned, draining, maintenance
 			from (select p.id as pool_id, p.tenant_id, p.name, p.created_at, n.provision_state, n.connectivity, n.cordoned, n.maintenance,
-			             `+placeableSQL+` as placeable, `+drainingSQL+` as draining
-			      from `+allSeenNodes+q.where()+`) as seen_nodes
+			             `+placeableOfAll+` as placeable, drains.node_id is not null as draining
+			      from `+allSeenNodes+heldOfAll+allUndeleted+q.where()+`) as seen_nodes
 			group by pool_id, tenant_id, name, created_at, provision_state, connectivity, placeable, cordoned, draining, maintenance
 		) as k on true
 		order by k.name, k.pool_id`, q.args)

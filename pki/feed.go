@@ -210,7 +210,7 @@ func (f *RevocationFeed) recent(ctx context.Context) (map[string]Refusal, error)
 		    when c.state = 'REVOKED' then 'revoked'
 		    else 'superseded' end
 		from node_certs c join nodes n on n.id = c.node_id
-		where c.ended_at > clock_timestamp() - make_interval(secs => $1)`, f.opts.Overlap.Seconds())
+		where c.ended_at > statement_timestamp() - make_interval(secs => $1)`, f.opts.Overlap.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("look for revoked certificates: %w", err)
 	}
