@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,6 +178,18 @@ func has[T any](q *query, value *T, condition string) {
 	}
 }
 
+// whether adds that there is such a row, or that there is none. Written out like that, and not compared with a value, PostgreSQL can begin with the few rows
+// that there are.
+func whether(q *query, value *bool, exists string) {
+	switch {
+	case value == nil:
+	case *value:
+		q.and(exists)
+	default:
+		q.and("not " + exists)
+	}
+}
+
 // among adds a condition on a list if it was given; an empty list matches nothing.
 func among[T any](q *query, values []T, condition string) {
 	if values != nil {
@@ -208,6 +221,21 @@ const heldSQL = `exists (select from node_reasons r where r.node_id = n.id and (
 	when seen.owned or not starts_with(r.reason, '` + PrefixDedicated + `') or r.reason = '` + PrefixDedicated + `' || @tenant then r.reason
 	else '` + dedicatedToOther + `' end) = any(?))`
 
+// heldNamedSQL is heldSQL for names that are the rows' own, which all but one are. Its first part does not look at who asks, so that PostgreSQL can begin
+// with the few rows that there are.
+const heldNamedSQL = `(exists (select from node_reasons r where r.node_id = n.id and r.reason = any(?))
+	and (seen.owned or exists (select from node_reasons r where r.node_id = n.id and r.reason = any(?)
+		and (not starts_with(r.reason, '` + PrefixDedicated + `') or r.reason = '` + PrefixDedicated + `' || @tenant))))`
+
+// held adds that the node has one of the reasons, if any were given.
+func held(q *query, reasons []string) {
+	if slices.Contains(reasons, dedicatedToOther) {
+		among(q, reasons, heldSQL)
+		return
+	}
+	among(q, reasons, heldNamedSQL)
+}
+
 // drainingSQL is whether a drain runs on the node.
 const drainingSQL = `exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING')`
 
@@ -222,19 +250,19 @@ func (f *Filter) where(q *query) {
 	among(q, f.Connectivity, "n.connectivity = any(?)")
 	has(q, f.Cordoned, "n.cordoned = ?")
 	has(q, f.CordonOverdue, "coalesce(n.cordon_until <= now() and seen.owned, false) = ?")
-	has(q, f.Draining, drainingSQL+" = ?")
-	has(q, f.DrainOverdue, "exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING' and d.deadline <= now() and seen.owned) = ?")
+	whether(q, f.Draining, drainingSQL)
+	whether(q, f.DrainOverdue, "exists (select from node_drains d where d.node_id = n.id and d.state = 'DRAINING' and d.deadline <= now() and seen.owned)")
 	has(q, f.Maintenance, "n.maintenance = ?")
 	among(q, f.PlaceableFor, placeableSQL+" = any(?)")
 	has(q, f.DedicatedTo, `exists (select from node_reasons r where r.node_id = n.id and r.reason = '`+PrefixDedicated+`' || ?::text
 		and (seen.owned or ?::text = @tenant))`)
-	among(q, f.Reasons, heldSQL)
+	held(q, f.Reasons)
 	taints := make([]string, len(f.Taints))
 	for i, key := range f.Taints {
 		taints[i] = PrefixTaint + key
 	}
 	if f.Taints != nil {
-		among(q, taints, heldSQL)
+		held(q, taints)
 	}
 	for _, m := range f.Labels {
 		values := q.arg(m.Values)
@@ -245,8 +273,7 @@ func (f *Filter) where(q *query) {
 	has(q, f.LastSeenBefore, `coalesce(l.last_seen, n.created_at) < ?
 		and not exists (select from node_sessions s where s.node_id = n.id and greatest(s.connected_at, s.disconnected_at) >= ?)`)
 	among(q, f.AgentVersions, "exists (select from node_sessions s where s.node_id = n.id and s.agent_version = any(?) and seen.owned)")
-	has(q, f.LiveAllocations,
-		"exists (select from allocations a where a.node_id = n.id and a.released_at is null and a.ended_at is null) = ?")
+	whether(q, f.LiveAllocations, "exists (select from allocations a where a.node_id = n.id and a.released_at is null and a.ended_at is null)")
 	if f.Not != nil {
 		q.and("(" + q.nested(f.Not) + ") is not true") // a condition on what a node does not have is not met
 	}

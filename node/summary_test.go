@@ -70,11 +70,13 @@ func TestPageReads(t *testing.T) {
 		insert into node_projection (tenant_id, node_id, relation) select 'acme', id, 'OWNER' from made`, b.pool)
 	b.exec(`analyze`)
 	var l node.Listed
+	var f node.Filter
+	tables := []string{"nodes", "node_projection"}
 	page := func(after string, count bool) (read int) {
-		for _, table := range []string{"nodes", "node_projection"} {
+		for _, table := range tables {
 			read += dbtest.Rows(t, b.db, table, func() {
 				var err error
-				l, err = b.store.List(t.Context(), system, node.Listing{Tenant: "acme", Order: node.ByHostname, First: 50, After: after, Count: count})
+				l, err = b.store.List(t.Context(), system, node.Listing{Tenant: "acme", Filter: f, Order: node.ByHostname, First: 50, After: after, Count: count})
 				require.NoError(t, err)
 			})
 		}
@@ -87,4 +89,19 @@ func TestPageReads(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, page("", true), 5000)
 	require.Equal(t, 5000, l.Total)
+
+	// Where few nodes have what the filter wants, sight is asked of those few.
+	tables = tables[1:]
+	b.exec(`insert into node_reasons (node_id, reason, owner, since) select id, 'taint:rma', 'test', now() from nodes where id like '%17'`)
+	b.exec(`insert into node_reasons (node_id, reason, owner, since) select id, 'draining', 'test', now() from nodes where id like '%18'`)
+	b.exec(`insert into node_drains (id, node_id, state, by, started_at) select 'drn_' || right(id, 26), id, 'DRAINING', 'x', now() from nodes where id like '%18'`)
+	b.exec(`analyze`)
+	yes := true
+	for what, filter := range map[string]node.Filter{
+		"taints": {Taints: []string{"rma"}}, "reasons": {Reasons: []string{"draining"}}, "draining": {Draining: &yes},
+	} {
+		f = filter
+		require.Less(t, page("", false), 200, what)
+		require.Len(t, l.Views, 50, what)
+	}
 }
