@@ -81,7 +81,9 @@ type Error struct {
 
 	// passing is set where another try may help: the server was not reached, or said so.
 	passing bool
-	cause   error
+	// unsure is set where what was asked for may have been done: the call went out, and no answer came.
+	unsure bool
+	cause  error
 }
 
 // Error gives the sentence.

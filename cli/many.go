@@ -264,6 +264,10 @@ func (a *app) many(cmd *cobra.Command, m *several, op operation, args []string, 
 	}
 	var answer map[string]*operationPayload
 	if err := c.do(ctx, op, map[string]any{"input": input}, &answer); err != nil {
+		if e := asError(err); e.unsure {
+			e.Hint = strings.TrimPrefix(e.hint()+"; it may have begun all the same: see better-compute operations list", "; ")
+			return e
+		}
 		return err
 	}
 	var p *operationPayload

@@ -189,6 +189,20 @@ func TestManyNodes(t *testing.T) {
 		require.Contains(t, c.stderr.String(), "no results missed")
 	})
 
+	t.Run("Where no answer comes it says that the operation may have begun; where nothing listens it does not", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		f.do(func() { f.dropAfter = 1000 })
+		c := run(t, f, nil, "nodes", "cordon", nodeA, nodeB)
+		c.ends(t, cli.ExitUnreachable)
+		require.Contains(t, c.stderr.String(), "hint: it may have begun all the same: see better-compute operations list\n")
+		require.Len(t, f.many.operations, 1)
+		f.stop()
+		c = run(t, f, nil, "nodes", "cordon", nodeA, nodeB)
+		c.ends(t, cli.ExitUnreachable)
+		require.NotContains(t, c.stderr.String(), "begun")
+	})
+
 	t.Run("With --detach it ends when the operation has begun", func(t *testing.T) {
 		t.Parallel()
 		f := newFake(t)
