@@ -17,7 +17,7 @@ func (a *app) nodesAdopt() *cobra.Command {
 		m several
 	)
 	cmd := &cobra.Command{
-		Use:   "adopt NODE… | -",
+		Use:   "adopt NODE… | - | --filter FILTER",
 		Short: "Run a node's acceptance checks again",
 		Long: "Runs acceptance again on a node that is adopting or adopted. An adopted node goes back to adopting and takes nothing new until its checks pass;\n" +
 			"what it holds stays. nodes get shows the checks.\n\n" + severalHelp,

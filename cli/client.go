@@ -79,17 +79,33 @@ func (c *client) do(ctx context.Context, op operation, variables map[string]any,
 		return fmt.Errorf("write the request: %w", err)
 	}
 	end := time.Now().Add(retryFor)
+	unsure := false
+	give := func(err error) error {
+		if e, ok := errors.AsType[*Error](err); ok && e.unsure != unsure {
+			e := *e
+			e.unsure = unsure
+			return &e
+		}
+		return err
+	}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := c.once(ctx, body, out)
-		if err == nil || !passing(err) {
-			return err
+		if err == nil {
+			return nil
+		}
+		unsure = unsure || asError(err).unsure
+		switch {
+		case ctx.Err() != nil:
+			return give(err)
+		case !passing(err):
+			return err // an answer, which also says what became of the tries before
 		}
 		wait := comeBack(pause, retryAfter(asError(err)))
 		if time.Now().Add(wait).After(end) {
-			return err
+			return give(err)
 		}
 		if err := rest(ctx, wait); err != nil {
-			return err
+			return give(err)
 		}
 	}
 }
@@ -194,8 +210,12 @@ func (c *client) byStatus(status int, text []byte) error {
 
 // unreached puts a failure of the network in one sentence.
 func (c *client) unreached(ctx context.Context, err error) error {
+	dialing, ok := errors.AsType[*net.OpError](err)
+	sent := !ok || dialing.Op != "dial"
 	if ctx.Err() != nil {
-		return ended(ctx)
+		e := *asError(ended(ctx))
+		e.unsure = sent
+		return &e
 	}
 	var (
 		dns        *net.DNSError
@@ -213,12 +233,16 @@ func (c *client) unreached(ctx context.Context, err error) error {
 		return &Error{Code: string(fault.Unavailable), Message: fmt.Sprintf("the certificate of %s is not trusted: %v", c.endpoint, untrusted.Err), cause: err}
 	case errors.As(err, &netTimeout) && netTimeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		// It passes, perhaps; but a call that has waited that long is not made again.
-		return unavailable(err, "%s does not answer", c.endpoint)
+		e := unavailable(err, "%s does not answer", c.endpoint)
+		e.unsure = sent
+		return e
 	}
 	if plain, ok := errors.AsType[*url.Error](err); ok {
 		err = plain.Err
 	}
-	return unavailable(err, "the connection to %s broke: %v", c.endpoint, err)
+	e := unavailable(err, "the connection to %s broke: %v", c.endpoint, err)
+	e.unsure = sent
+	return e
 }
 
 // ended says why a context ended: its cause where that is an end of ours, like a wait's own bound, else an interruption.

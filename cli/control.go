@@ -68,7 +68,7 @@ func (a *app) nodesCordon() *cobra.Command {
 		update bool
 	)
 	cmd := &cobra.Command{
-		Use:   "cordon NODE… | -",
+		Use:   "cordon NODE… | - | --filter FILTER",
 		Short: "Stop new work from landing on a node; running work is left alone",
 		Long: "Stops new work from landing on a node and changes nothing else: allocations keep running, commands flow, the node stays connected.\n" +
 			"Cordoning a cordoned node changes nothing, and says who holds it; with --update-reason the cordon gets this reason and this end, and its\n" +
@@ -122,7 +122,7 @@ func (a *app) nodesUncordon() *cobra.Command {
 		anyone bool
 	)
 	cmd := &cobra.Command{
-		Use:   "uncordon NODE… | -",
+		Use:   "uncordon NODE… | - | --filter FILTER",
 		Short: "Let new work land on a node again; a running drain ends",
 		Long: "Lets new work land on a node again, and ends a drain in progress. Taints, maintenance and other reasons stay.\n" +
 			"Uncordoning a node that is not cordoned changes nothing.\n\n" + severalHelp +

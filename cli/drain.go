@@ -22,7 +22,7 @@ func (a *app) nodesDrain() *cobra.Command {
 		deadline string
 	)
 	cmd := &cobra.Command{
-		Use:   "drain NODE… | -",
+		Use:   "drain NODE… | - | --filter FILTER",
 		Short: "Cordon a node and wait until it holds nothing; nothing is evicted",
 		Long: "Cordons a node and has the control plane wait until it holds no live allocation. Nothing is evicted, and the node stays cordoned until it is\n" +
 			"uncordoned. Draining a node that is already draining changes nothing.\n\n" +

@@ -52,7 +52,7 @@ var exits = []struct {
 	{ExitNotFound, []string{string(fault.NotFound)}, "not there, or not visible to the tenant"},
 	{ExitUnauthenticated, []string{string(fault.Unauthenticated)}, "not signed in: no token, or one that no longer counts"},
 	{ExitForbidden, []string{string(fault.Forbidden)}, "signed in, but without the grant for this action"},
-	{ExitConflict, []string{string(fault.Conflict)}, "changed since the version that --if-version names"},
+	{ExitConflict, []string{string(fault.Conflict)}, "not as --if-version, --if-cordoned-by or --expect-count says"},
 	{ExitInvalidState, []string{string(fault.InvalidState), codeCancelled}, "not possible in this state; also a wait whose drain was cancelled"},
 	{ExitTimedOut, []string{codeTimedOut}, "timed out waiting; what was waited for goes on"},
 	{ExitUnreachable, []string{string(fault.Unavailable), string(fault.ResourceExhausted)}, "the server can't be reached, or can't answer now"},
@@ -81,7 +81,9 @@ type Error struct {
 
 	// passing is set where another try may help: the server was not reached, or said so.
 	passing bool
-	cause   error
+	// unsure is set where what was asked for may have been done: the call went out, and no answer came.
+	unsure bool
+	cause  error
 }
 
 // Error gives the sentence.
@@ -130,8 +132,12 @@ func (e *Error) hint() string {
 	case string(fault.Unauthenticated):
 		return "give a token with --token-file, BETTER_COMPUTE_TOKEN_FILE or BETTER_COMPUTE_TOKEN; see better-compute help settings"
 	case string(fault.Conflict):
-		if actual, ok := e.Details["actual"]; ok {
+		// A version is a number; of a cordon it is the author who is another than was expected.
+		switch actual := e.Details["actual"].(type) {
+		case float64:
 			return fmt.Sprintf("look at it again, then repeat with --if-version %v", actual)
+		case string:
+			return "look at it again, then repeat with --if-cordoned-by " + actual
 		}
 		return "look at it again, then repeat"
 	case string(fault.CursorExpired):

@@ -21,7 +21,8 @@ const maxNamed = 5000
 // severalHelp is what every command that takes several nodes says of it.
 const severalHelp = `Several nodes are given by their ids, by - to read ids from standard input, or by --filter with terms between commas: cordoned, draining,
 maintenance (or =false), pool=P, connectivity=C, provision-state=S, text=T, hostname=H, label=KEY or label=KEY=VALUE, taint=KEY, reason=R. All have to
-hold; of one that is repeated, any of its values. "all" is every node. --expect-count says how many you expect: with another number nothing is done.
+hold; of one that is repeated, any of its values, but cordoned, draining, maintenance, pool and text stand once. "all" is every node. --expect-count
+says how many you expect: with another number nothing is done.
 They are changed as one operation that goes on whether you look or not; each node has a result, and 11 is the exit when some were refused.`
 
 // several is how a command takes more than one node.
@@ -87,8 +88,18 @@ func parseFilter(text string) (filter map[string]any, poolName string, err error
 	lists := map[string]string{
 		"connectivity": "connectivity", "provision-state": "provisionStates", "hostname": "hostnames", "taint": "taints", "reason": "reasons",
 	}
+	closed := map[string][]string{"connectivity": connectivities, "provision-state": provisionStates}
+	once := map[string]bool{}
 	for term := range strings.SplitSeq(text, ",") {
 		key, value, valued := strings.Cut(strings.TrimSpace(term), "=")
+		switch key {
+		case "cordoned", "draining", "maintenance", "pool", "text":
+			// The API takes one value of each; whichever was taken, other nodes than those that were meant would match.
+			if once[key] {
+				return nil, "", Usage("--filter: %s stands there twice, and takes one value", key)
+			}
+			once[key] = true
+		}
 		switch {
 		case key == "all" && !valued:
 		case key == "cordoned" || key == "draining" || key == "maintenance":
@@ -105,8 +116,12 @@ func parseFilter(text string) (filter map[string]any, poolName string, err error
 		case key == "label":
 			addLabel(filter, value)
 		case lists[key] != "":
-			if key == "connectivity" || key == "provision-state" {
-				value = strings.ToUpper(strings.ReplaceAll(value, "-", "_"))
+			if allowed := closed[key]; allowed != nil {
+				word := choice{allowed: allowed}
+				if err := word.Set(value); err != nil {
+					return nil, "", Usage("--filter: %s %v, not %q", key, err, value)
+				}
+				value = word.values[0]
 			}
 			add(lists[key], value)
 		default:
@@ -226,7 +241,11 @@ func (a *app) many(cmd *cobra.Command, m *several, op operation, args []string, 
 		}
 		if len(args) == 0 {
 			a.say("no ids on standard input: nothing to do")
-			return nil
+			if format := a.format(formatTable); format != formatJSON && format != formatYAML {
+				return nil
+			}
+			// Whoever reads a document gets one, also where there is nothing in it.
+			return a.printList(cmd.Context(), listing{key: "results", more: []member{{"operation", nil}}})
 		}
 	}
 	if len(args) > maxNamed {
@@ -245,6 +264,10 @@ func (a *app) many(cmd *cobra.Command, m *several, op operation, args []string, 
 	}
 	var answer map[string]*operationPayload
 	if err := c.do(ctx, op, map[string]any{"input": input}, &answer); err != nil {
+		if e := asError(err); e.unsure {
+			e.Hint = strings.TrimPrefix(e.hint()+"; it may have begun all the same: see better-compute operations list", "; ")
+			return e
+		}
 		return err
 	}
 	var p *operationPayload

@@ -79,6 +79,16 @@ func TestManyNodes(t *testing.T) {
 			require.Contains(t, c.stderr.String(), "nothing to do")
 			require.Empty(t, c.stdout.String())
 		}
+		for format, want := range map[string]string{
+			"json": "{\n  \"results\": [],\n  \"operation\": null\n}\n", "yaml": "results: []\noperation: null\n", "ndjson": "", "name": "",
+		} {
+			c := run(t, f, withStdin(""), "nodes", "cordon", "-", "-o", format)
+			c.ends(t, cli.ExitOK)
+			require.Equal(t, want, c.stdout.String(), format)
+		}
+		c := run(t, f, withStdin(""), "nodes", "cordon", "-", "--jq", ".results | length")
+		c.ends(t, cli.ExitOK)
+		require.Equal(t, "0\n", c.stdout.String())
 		run(t, f, withStdin(nodeA+"\ngpu-01\n"), "nodes", "cordon", "-").ends(t, cli.ExitUsage)
 		run(t, f, withStdin(strings.Repeat("x", 100_000)), "nodes", "cordon", "-").ends(t, cli.ExitUsage)
 		require.Empty(t, f.taken())
@@ -118,7 +128,9 @@ func TestManyNodes(t *testing.T) {
 			"cordon", "cordon " + nodeA + " " + nodeA, "cordon " + nodeA + " -", "cordon " + nodeA + " gpu-01", "cordon --filter cordoned",
 			"cordon --filter cordoned --expect-count -1", "cordon " + nodeA + " --filter all --expect-count 1", "cordon --expect-count 2 " + nodeA,
 			"cordon --filter x --expect-count 1", "cordon --filter cordoned=maybe --expect-count 1", "cordon --filter pool= --expect-count 1",
-			"cordon --filter= --expect-count 1", "cordon " + nodeA + " --detach", "cordon " + nodeA + " " + nodeB + " --if-version 3",
+			"cordon --filter= --expect-count 1", "cordon --filter connectivity=nothing --expect-count 1",
+			"cordon --filter provision-state=new --expect-count 1", "cordon --filter pool=a,pool=b --expect-count 1",
+			"cordon --filter cordoned,cordoned=false --expect-count 1", "cordon --filter text=a,text=b --expect-count 1", "cordon " + nodeA + " --detach", "cordon " + nodeA + " " + nodeB + " --if-version 3",
 			"cordon " + nodeA + " " + nodeB + " --update-reason", "drain " + nodeA + " " + nodeB + " --wait", "drain " + nodeA + " --max-per-pool 2",
 			"drain " + nodeA + " " + nodeB + " --max-per-pool 0", "uncordon " + nodeA + " --anyone",
 			"uncordon " + nodeA + " " + nodeB + " --anyone --if-cordoned-by sam", "taint " + nodeA + " " + nodeB, "label " + nodeA + " " + nodeB,
@@ -175,6 +187,20 @@ func TestManyNodes(t *testing.T) {
 		c.ends(t, cli.ExitOK)
 		require.Equal(t, nodeA+"\tgpu-01\tDone\n"+nodeB+"\tgpu-02\tDone\n", c.stdout.String())
 		require.Contains(t, c.stderr.String(), "no results missed")
+	})
+
+	t.Run("Where no answer comes it says that the operation may have begun; where nothing listens it does not", func(t *testing.T) {
+		t.Parallel()
+		f := newFake(t)
+		f.do(func() { f.dropAfter = 1000 })
+		c := run(t, f, nil, "nodes", "cordon", nodeA, nodeB)
+		c.ends(t, cli.ExitUnreachable)
+		require.Contains(t, c.stderr.String(), "hint: it may have begun all the same: see better-compute operations list\n")
+		require.Len(t, f.many.operations, 1)
+		f.stop()
+		c = run(t, f, nil, "nodes", "cordon", nodeA, nodeB)
+		c.ends(t, cli.ExitUnreachable)
+		require.NotContains(t, c.stderr.String(), "begun")
 	})
 
 	t.Run("With --detach it ends when the operation has begun", func(t *testing.T) {

@@ -34,16 +34,19 @@ func (a *app) run(do func(cmd *cobra.Command, args []string) error) func(cmd *co
 	}
 }
 
+var (
+	connectivities  = []string{"PENDING", "CONNECTED", "DISCONNECTED", "UNREACHABLE", "LOST"}
+	provisionStates = []string{"ENROLLING", "ADOPTING", "ADOPTED", "PROVISIONING", "FAILED", "RETIRING", "RETIRED"}
+)
+
 func (a *app) nodesList() *cobra.Command {
 	var (
 		cordoned, isDraining  bool
 		poolName, text, after string
 		limit                 int
-		connectivity          = choice{allowed: []string{"PENDING", "CONNECTED", "DISCONNECTED", "UNREACHABLE", "LOST"}, several: true}
-		states                = choice{
-			allowed: []string{"ENROLLING", "ADOPTING", "ADOPTED", "PROVISIONING", "FAILED", "RETIRING", "RETIRED"}, several: true,
-		}
-		order = choice{allowed: []string{"HOSTNAME_ASC", "CREATED_DESC", "LAST_SEEN_ASC", "OUT_SINCE_ASC"}}
+		connectivity          = choice{allowed: connectivities, several: true}
+		states                = choice{allowed: provisionStates, several: true}
+		order                 = choice{allowed: []string{"HOSTNAME_ASC", "CREATED_DESC", "LAST_SEEN_ASC", "OUT_SINCE_ASC"}}
 	)
 	cmd := &cobra.Command{
 		Use:   "list",

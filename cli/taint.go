@@ -14,7 +14,7 @@ func (a *app) nodesTaint() *cobra.Command {
 		add, remove string
 	)
 	cmd := &cobra.Command{
-		Use:   "taint NODE… | -",
+		Use:   "taint NODE… | - | --filter FILTER",
 		Short: "Add and remove taints: reasons of yours that keep new work off a node",
 		Long: "Adds and removes taints. A taint keeps new work off a node for a reason that stays visible; no reason of a controller is moved, whatever its name.\n" +
 			"dedicated=TENANT keeps every tenant off but that one. Adding one that is there, or removing one that is not, changes nothing.\n\n" + severalHelp,
@@ -61,7 +61,7 @@ func (a *app) nodesLabel() *cobra.Command {
 		set, remove string
 	)
 	cmd := &cobra.Command{
-		Use:   "label NODE… | -",
+		Use:   "label NODE… | - | --filter FILTER",
 		Short: "Set and remove your labels on a node",
 		Long: "Sets and removes operators' labels, by which reservations choose nodes. The labels of inventory and of the system can't be set, and --remove\n" +
 			"leaves them. --set takes KEY=VALUE pairs and --remove keys, both separated by commas; one of them is required. A value can be empty.\n\n" + severalHelp,
