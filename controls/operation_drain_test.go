@@ -77,7 +77,7 @@ func TestOperationDrain(t *testing.T) {
 		require.Equal(t, "RUNNING: 6 done, 0 unchanged, 0 refused, 3 left", b.counts(o.ID), "what is empty goes on until one needs the slot that another has")
 		require.Equal(t, 1, b.running(b.pool))
 		require.Equal(t, 5, b.total("node.drained"))
-		require.Contains(t, b.operation(o.ID).Waiting, "1 drain runs in pool")
+		require.Contains(t, b.operation(o.ID).Waiting, "1 drain runs in pool gpus, and at most 1 may")
 		other := b.begin(controls.ManyEdit{NodeIDs: b.fleet(3), Manner: limited(1)})
 		require.True(t, b.run(other).Over, "it needs none")
 		b.release(first)

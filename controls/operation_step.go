@@ -168,6 +168,15 @@ func (s *step) takeSlots(ctx context.Context, tx *db.Tx) error {
 		})
 		return err
 	})
+	names := map[string]string{}
+	b.Queue(`select id, name from pools where id = any($1)`, pools).Query(func(rows pgx.Rows) error {
+		var pool, name string
+		_, err := pgx.ForEachRow(rows, []any{&pool, &name}, func() error {
+			names[pool] = name
+			return nil
+		})
+		return err
+	})
 	placement.QueueHoldings(b, ids, &held)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("count the pools' drains: %w", err)
@@ -182,13 +191,13 @@ func (s *step) takeSlots(ctx context.Context, tx *db.Tx) error {
 		if len(p.ids) > 0 {
 			open = append(open, p)
 		} else {
-			full = append(full, p.pool)
+			full = append(full, names[p.pool])
 		}
 	}
 	if len(open) == 0 {
 		s.waits = true
 		s.op.Waiting = node.Text(fmt.Sprintf("%s in pool %s, and at most %d may; the next begins when one ends",
-			counted(*s.op.Manner.MaxPerPool-s.slots[full[0]], "drain runs", "drains run"), strings.Join(full, ", "), *s.op.Manner.MaxPerPool))
+			counted(*s.op.Manner.MaxPerPool-s.slots[s.parts[0].pool], "drain runs", "drains run"), strings.Join(full, ", "), *s.op.Manner.MaxPerPool))
 	}
 	s.parts = open
 	return nil
