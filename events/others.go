@@ -12,32 +12,36 @@ import (
 const (
 	// channel is the NOTIFY channel that says "the log has grown", without saying more.
 	channel = "bc_log"
-	// greeting is the payload of a NOTIFY by which a process says that it listens.
-	greeting = "listening"
+	// arrival is the payload of a NOTIFY by which a process says that it listens from now on, greeting of one by which it says that it still does. Only the
+	// first is answered by all: n processes that answered each greeting would send n² NOTIFYs a round.
+	arrival, greeting = "arrived", "listening"
 )
 
 // listen waits for the other processes' notifications. Now and then it says that it listens, for whoever has something to tell; that also finds out whether
 // the connection still lives: its peer may be gone without a word. Meanwhile the tail reader's own look is the net.
 func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
-	say := func(what string) error {
+	run := func(sql string) error {
 		return bounded(ctx, func(ctx context.Context) error {
-			_, err := conn.Exec(ctx, what)
+			_, err := conn.Exec(ctx, sql)
 			return err
 		})
 	}
-	const greet = "notify " + channel + ", '" + greeting + "'"
-	if err := say("listen " + channel); err != nil {
+	say := func(what string) error { return run("notify " + channel + ", '" + what + "'") }
+	if err := run("listen " + channel); err != nil {
 		return err
 	}
-	defer l.greeted.Store(0)
 	signal(l.wake) // for what was said before anybody listened
+	if err := say(arrival); err != nil {
+		return err
+	}
+	l.greeted.Store(l.since())
+	defer l.greeted.Store(0)
 	own := conn.PgConn().PID()
-	for next := time.Now(); ; {
+	for next := time.Now().Add(l.opts.Greet); ; {
 		if !time.Now().Before(next) {
-			if err := say(greet); err != nil {
+			if err := say(greeting); err != nil {
 				return err
 			}
-			l.greeted.CompareAndSwap(0, l.since())
 			next = time.Now().Add(l.opts.Greet)
 		}
 		n, err := waitFor(ctx, conn, max(time.Until(next), time.Millisecond))
@@ -45,12 +49,14 @@ func (l *Log) listen(ctx context.Context, conn *pgx.Conn) error {
 		case err != nil:
 			return err
 		case n == nil || n.PID == own || n.PID == l.notifier.Load():
-		case n.Payload == greeting:
-			l.heard.Store(l.since())
-			signal(l.mark) // so that it hears of us too
 		default:
-			l.heard.Store(l.since())
-			signal(l.wake)
+			before := l.heard.Swap(l.since())
+			if n.Payload == arrival || l.aloneAt(l.since(), before) {
+				signal(l.mark) // so that it hears of us too, and of what it was not told
+			}
+			if n.Payload == "" {
+				signal(l.wake)
+			}
 		}
 	}
 }
@@ -61,7 +67,14 @@ func (l *Log) since() int64 { return int64(time.Since(l.born)) }
 // alone says that no other process listens, so that there is nobody to tell. It is false while that is not known: without a connection that listens, and for
 // a moment after it has said that it does, which others answer.
 func (l *Log) alone() bool {
-	now, greeted, heard := l.since(), l.greeted.Load(), l.heard.Load()
+	now := l.since() // before heard is read, see aloneAt
+	return l.aloneAt(now, l.heard.Load())
+}
+
+// aloneAt is alone at a time, with another process having been heard last then. The notifier takes the time before it reads heard, the listener after it has
+// put a new one in its place: whatever the notifier left out, the listener finds that it had been alone.
+func (l *Log) aloneAt(now, heard int64) bool {
+	greeted := l.greeted.Load()
 	return greeted > 0 && now-greeted > int64(answered) && (heard == 0 || now-heard > int64(l.opts.Greet)*5/2)
 }
 
@@ -73,6 +86,7 @@ const answered = time.Second
 // listens to anything.
 func (l *Log) notify(ctx context.Context, conn *pgx.Conn) error {
 	l.notifier.Store(conn.PgConn().PID())
+	defer l.notifier.Store(0) // another process's may be given that number
 	for {
 		select {
 		case <-ctx.Done():
