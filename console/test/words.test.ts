@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { commandLine, effects, mutationText } from "../src/act/specs";
 import { takeSecret } from "../src/api/session";
-import { characters, differences, drainWords, refusal, service } from "../src/nodes/words";
+import { characters, cordonWords, differences, drainWords, refusal, seenWords, service, showsAge } from "../src/nodes/words";
 import { parseSearch, toFilter, toOrder } from "../src/store/filter";
 import { aNode, cordonedBy } from "./node";
 
@@ -34,6 +34,19 @@ describe("words", () => {
 		});
 		expect(service(n)).toMatchObject({ word: "unreachable", more: 1 });
 		expect(service(aNode())).toMatchObject({ word: "yes", more: 0 });
+	});
+
+	it("a row that shows no age says the same at any time", () => {
+		const said = (n: ReturnType<typeof aNode>, at: number) => [drainWords(n, at), cordonWords(n, at), seenWords(n, at)];
+		const n = aNode({ lastSeen: "2026-11-29T11:00:00Z" });
+		expect(showsAge(n)).toBe(false);
+		expect(said(n, 0)).toEqual(said(n, now));
+		for (const aged of [
+			aNode({ ...n, connectivity: "LOST" }),
+			aNode(cordonedBy("sam", null, 2)),
+			aNode({ deletedAt: n.lastSeen }),
+		])
+			expect(showsAge(aged)).toBe(true);
 	});
 
 	it("a disabled control says why, and one that the server does not know is not offered", () => {

@@ -36,7 +36,6 @@ export function Filters({
 	box: RefObject<HTMLInputElement | null>;
 }) {
 	const fleet = useFleet();
-	const summary = useSummary(fleet);
 	const [pools, setPools] = useState<readonly { id: string; name: string }[]>([]);
 	useEffect(() => {
 		const stop = new AbortController();
@@ -62,22 +61,7 @@ export function Filters({
 					</option>
 				))}
 			</Choice>
-			{chips.map(([name, title, count]) => {
-				const n = summary ? count(summary) : null;
-				const on = search[name] === true;
-				return (
-					<button
-						key={name}
-						type="button"
-						aria-pressed={on}
-						onClick={() => onChange({ [name]: on ? undefined : true })}
-						className={`flex h-7 items-center gap-1.5 whitespace-nowrap rounded border px-2 ${on ? "border-accent bg-active text-text" : "border-line text-muted hover:bg-hover hover:text-text"}`}
-					>
-						{title}
-						{n !== null && <span className={n === 0 ? "text-muted" : "font-medium text-text"}>{n.toLocaleString("en")}</span>}
-					</button>
-				);
-			})}
+			<Chips search={search} onChange={onChange} />
 			<Choice
 				label="Order"
 				value={search.order ?? ""}
@@ -91,6 +75,27 @@ export function Filters({
 			</Choice>
 		</div>
 	);
+}
+
+/** The conditions that are on or off, with how many nodes meet each: a busy fleet counts anew each second, and draws these alone. */
+function Chips({ search, onChange }: { search: Search; onChange: (change: Partial<Search>) => void }) {
+	const summary = useSummary(useFleet());
+	return chips.map(([name, title, count]) => {
+		const n = summary ? count(summary) : null;
+		const on = search[name] === true;
+		return (
+			<button
+				key={name}
+				type="button"
+				aria-pressed={on}
+				onClick={() => onChange({ [name]: on ? undefined : true })}
+				className={`flex h-7 items-center gap-1.5 whitespace-nowrap rounded border px-2 ${on ? "border-accent bg-active text-text" : "border-line text-muted hover:bg-hover hover:text-text"}`}
+			>
+				{title}
+				{n !== null && <span className={n === 0 ? "text-muted" : "font-medium text-text"}>{n.toLocaleString("en")}</span>}
+			</button>
+		);
+	});
 }
 
 /** A select with its name before it. */

@@ -16,6 +16,7 @@ import {
 	refusal,
 	seenWords,
 	service,
+	showsAge,
 } from "./words";
 
 const rowHeight = 28;
@@ -210,7 +211,7 @@ const Row = memo(function Row({
 	href,
 }: RowProps) {
 	const held = useNode(useFleet(), id);
-	const now = useNow();
+	const now = useNow(held !== undefined && showsAge(held.node));
 	const frame = {
 		id: `row-${id}`,
 		"aria-rowindex": index + 2,
@@ -248,7 +249,7 @@ const Row = memo(function Row({
 					<span
 						key={held.changedAt}
 						aria-hidden="true"
-						className="-z-1 pointer-events-none absolute inset-0 animate-flash motion-reduce:hidden"
+						className="-z-1 pointer-events-none absolute inset-0 animate-flash bg-flash motion-reduce:hidden"
 					/>
 				)}
 				<a

@@ -25,6 +25,8 @@ export const useList = (list: NodeList): List => useSyncExternalStore(list.subsc
 export const useConnection = (fleet: Fleet): Connection =>
 	useSyncExternalStore(fleet.socket.subscribe, () => fleet.socket.connection);
 export const useSummary = (fleet: Fleet): Summary | null => useSyncExternalStore(fleet.subscribe, () => fleet.summary);
+/** How many drain: a summary that counts the same does not render who asks for this alone. */
+export const useDraining = (fleet: Fleet): number => useSyncExternalStore(fleet.subscribe, () => fleet.summary?.draining ?? 0);
 
 /** Whether what is shown may be out of date. */
 export function useStale(fleet: Fleet): boolean {

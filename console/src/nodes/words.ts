@@ -129,6 +129,10 @@ export function seenWords(n: NodeRow, now: number): string {
 	return ms < 60_000 ? "just now" : `${duration(ms)} ago`;
 }
 
+/** Whether a row of the grid says of anything how long ago it was, or how soon it will be. */
+export const showsAge = (n: NodeRow): boolean =>
+	n.connectivity !== "CONNECTED" || n.cordon != null || n.drain != null || n.deletedAt != null;
+
 /** What an operator can do to a node. The words of a cordon that holds are changed by an act of their own. */
 export type Control = "cordon" | "uncordon" | "recordon" | "drain" | "taint" | "label" | "adopt" | "delete";
 

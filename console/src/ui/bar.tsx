@@ -2,7 +2,7 @@ import { useNavigate, useRouterState } from "@tanstack/react-router";
 import { DropdownMenu } from "radix-ui";
 import { useEffect, useState } from "react";
 import type { Viewer } from "../app";
-import { useConnection, useFleet, useSummary } from "../nodes/hooks";
+import { useConnection, useDraining, useFleet } from "../nodes/hooks";
 import { Go } from "./go";
 import { Button } from "./parts";
 import { choose, type Settings, useSettings } from "./settings";
@@ -28,7 +28,7 @@ export function Bar({
 }) {
 	const navigate = useNavigate();
 	const path = useRouterState({ select: (s) => s.location.pathname });
-	const summary = useSummary(useFleet());
+	const draining = useDraining(useFleet());
 	const known = viewer.tenants.some((t) => t.id === tenant);
 	return (
 		<header className="flex h-10 shrink-0 items-center gap-4 border-line border-b bg-raised px-4 max-sm:gap-2 max-sm:px-2">
@@ -62,9 +62,9 @@ export function Bar({
 							className={`flex items-center gap-1.5 border-y-2 border-t-transparent px-2.5 max-sm:px-1.5 ${here ? "border-b-accent font-medium" : "border-b-transparent text-muted hover:text-text"}`}
 						>
 							{title}
-							{to === "/drains" && summary && summary.draining > 0 && (
-								<span className="rounded-full bg-active px-1.5 text-xs" title={`${summary.draining} draining`}>
-									{summary.draining}
+							{to === "/drains" && draining > 0 && (
+								<span className="rounded-full bg-active px-1.5 text-xs" title={`${draining} draining`}>
+									{draining}
 								</span>
 							)}
 						</Go>

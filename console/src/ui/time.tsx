@@ -14,8 +14,8 @@ export function freezeTime(at: number | null): void {
 	for (const tell of listeners) tell();
 }
 
-/** The time, moved on every few seconds for all that show an age, so that they never disagree. */
-export function useNow(): number {
+/** The time, moved on every few seconds for all that show an age, so that they never disagree. What shows none now is not drawn anew for it, and gets 0. */
+export function useNow(needed = true): number {
 	return useSyncExternalStore(
 		(listener) => {
 			listeners.add(listener);
@@ -32,7 +32,7 @@ export function useNow(): number {
 				}
 			};
 		},
-		() => moment,
+		() => (needed ? moment : 0),
 	);
 }
 
