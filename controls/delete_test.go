@@ -360,7 +360,7 @@ func TestDeletedNodesInLists(t *testing.T) {
 		_, err := b.controls.Delete(t.Context(), b.edit(b.alex, n, ""))
 		require.NoError(t, err)
 		list := func(who iam.Actor, tenant string, f node.Filter) (ids []string) {
-			out, err := b.controls.Nodes.List(t.Context(), who, node.Listing{Tenant: tenant, Filter: f, Order: node.ByCreation, First: 9})
+			out, err := b.controls.Nodes.List(t.Context(), who, node.Listing{Tenant: tenant, Filter: f, Order: node.ByCreation, First: 9, Count: true})
 			require.NoError(t, err)
 			for _, v := range out.Views {
 				ids = append(ids, v.ID)
