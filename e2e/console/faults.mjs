@@ -262,7 +262,7 @@ await check("G5 a NOTIFY that is lost, and a killed LISTEN connection: grid and 
 	await silently(a, "lost");
 	await within("the row after a lost NOTIFY", async () => (await rowText(grid, a)).includes("lost · "));
 	await within("the feed after a lost NOTIFY", async () => (await newest()).includes("lost"));
-	const killed = await plane.sql("select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen%' and pid <> pg_backend_pid()");
+	const killed = await plane.sql("select pg_terminate_backend(pid) from pg_stat_activity where (application_name like '% log listen' or query ilike 'listen%') and pid <> pg_backend_pid()");
 	must(killed.length > 0, "nobody listened");
 	await silently(b, "killed");
 	await plane.sql("notify events");
