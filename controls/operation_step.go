@@ -157,22 +157,16 @@ func (s *step) takeSlots(ctx context.Context, tx *db.Tx) error {
 		s.slots[pool] = *s.op.Manner.MaxPerPool
 		b.Queue(`select pg_advisory_xact_lock(hashtextextended('drains ' || $1, 0))`, pool)
 	}
-	b.Queue(`
-		select n.pool_id, count(*) from node_drains d join nodes n on n.id = d.node_id
-		where d.state = 'DRAINING' and n.pool_id = any($1) group by n.pool_id`, pools).Query(func(rows pgx.Rows) error {
-		var pool string
-		var running int
-		_, err := pgx.ForEachRow(rows, []any{&pool, &running}, func() error {
-			s.slots[pool] -= running
-			return nil
-		})
-		return err
-	})
 	names := map[string]string{}
-	b.Queue(`select id, name from pools where id = any($1)`, pools).Query(func(rows pgx.Rows) error {
+	b.Queue(`
+		select p.id, p.name, count(d.node_id)
+		from pools p left join (node_drains d join nodes n on n.id = d.node_id and d.state = 'DRAINING') on n.pool_id = p.id
+		where p.id = any($1) group by p.id`, pools).Query(func(rows pgx.Rows) error {
 		var pool, name string
-		_, err := pgx.ForEachRow(rows, []any{&pool, &name}, func() error {
+		var running int
+		_, err := pgx.ForEachRow(rows, []any{&pool, &name, &running}, func() error {
 			names[pool] = name
+			s.slots[pool] -= running
 			return nil
 		})
 		return err

@@ -23,7 +23,7 @@ type Options struct {
 	Look time.Duration
 	// Notify is the least time between two NOTIFYs of this process; 5 ms by default.
 	Notify time.Duration
-	// Greet is how often a process says that it listens; 30 s by default. One that was not heard for twice as long and more counts as gone.
+	// Greet is how often a process says that it listens; 30 s by default. One that was not heard for two and a half times as long counts as gone.
 	Greet time.Duration
 	// Recheck is how old the answer of a reader's Visibility may be when an event is given out; 1 s by default.
 	Recheck time.Duration

@@ -197,8 +197,11 @@ func among[T any](q *query, values []T, condition string) {
 	}
 }
 
+// closedSQL is whether the node's own row keeps all work off it.
+const closedSQL = `n.provision_state <> 'ADOPTED' or n.cordoned or n.maintenance or n.credential <> 'TRUSTED'`
+
 // placeableSQL is PlaceableFor of the node as the tenant sees it.
-const placeableSQL = `case when n.provision_state <> 'ADOPTED' or n.cordoned or n.maintenance or n.credential <> 'TRUSTED' then 'NONE' else
+const placeableSQL = `case when ` + closedSQL + ` then 'NONE' else
 	(select case when count(*) = 0 then 'ALL'
 	             when count(*) = 1 and bool_and(starts_with(r.reason, '` + PrefixDedicated + `') and (seen.owned or r.reason = '` + PrefixDedicated + `' || @tenant))
 	             then 'ONE_TENANT' else 'NONE' end
@@ -212,7 +215,7 @@ const (
 	                  bool_and(reason = '` + PrefixDedicated + `' || @tenant) as mine
 	           from node_reasons group by node_id) as held on held.node_id = n.id
 	left join node_drains drains on drains.node_id = n.id and drains.state = 'DRAINING'`
-	placeableOfAll = `case when n.provision_state <> 'ADOPTED' or n.cordoned or n.maintenance or n.credential <> 'TRUSTED' then 'NONE'
+	placeableOfAll = `case when ` + closedSQL + ` then 'NONE'
 		when held.node_id is null then 'ALL' when held.many = 1 and held.dedicated and (seen.owned or held.mine) then 'ONE_TENANT' else 'NONE' end`
 )
 
